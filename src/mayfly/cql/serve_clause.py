@@ -86,42 +86,43 @@ def _scan(cursor: Cursor) -> Scanned:
 
 def check_served(context: BindingContext, output: Output) -> None:
     """Refuse a query that panes of one stream cannot answer."""
+    problem = served_obstacle(output)
+    if problem is not None:
+        raise context.error_for(*problem)
+
+
+def served_obstacle(output: Output) -> tuple[Node, str, str] | None:
+    """What makes a query one that panes of a stream cannot answer: where, what, what to write."""
     if output.kind is not OutputKind.VIEW:
-        raise context.error_for(
-            output,
-            f"a served query has no {output.kind.value}: each answer is whole",
-            "write the SELECT list without it",
-        )
+        problem = f"a served query has no {output.kind.value}: each answer is whole"
+        return output, problem, "write the SELECT list without it"
     groups = [node for node in output.walk() if isinstance(node, GroupAggregate)]
     scans = [node for node in output.walk() if not node.children()]
     if not groups or len(scans) != 1 or not isinstance(scans[0], StreamScan):
-        raise context.error_for(
+        return (
             scans[-1] if len(scans) > 1 else output,
             "a served query is an aggregate over the panes of one stream",
             f"{_FORM}; joins and plain rows are for CREATE QUERY without SERVE",
         )
-    _check_window(context, scans[0])
     below: Node = groups[-1].child
     while isinstance(below, Select | Project):
         below = below.child
     if below is not scans[0]:
-        raise context.error_for(
-            below, "a served query groups rows of its stream, and nothing else", _FORM
-        )
+        return below, "a served query groups rows of its stream, and nothing else", _FORM
+    return _window_obstacle(scans[0])
 
 
-def _check_window(context: BindingContext, scan: StreamScan) -> None:
-    window = scan.window
-    slide = window.slide
+def _window_obstacle(scan: StreamScan) -> tuple[Node, str, str] | None:
+    window, slide = scan.window, scan.window.slide
     if not isinstance(window, Range) or window.internal or slide is None or not slide.period:
-        raise context.error_for(
-            scan, f"a served query moves by SLIDE, and this window is {window.cql()}", _FORM
-        )
+        return scan, f"a served query moves by SLIDE, and this window is {window.cql()}", _FORM
     pane = gcd(window.duration, slide.period)
-    if max(window.duration, slide.period) // pane > MOST_PANES:
-        count = f"{max(window.duration, slide.period) // pane:,} panes of {format_micros(pane)}"
-        raise context.error_for(
+    most = max(window.duration, slide.period) // pane
+    if most > MOST_PANES:
+        return (
             scan,
-            f"this window and its SLIDE have {count}, and a server keeps {MOST_PANES:,}",
+            f"this window and its SLIDE have {most:,} panes of {format_micros(pane)}, and a server "
+            f"keeps {MOST_PANES:,}",
             "use lengths with a larger common divisor, like RANGE 1 HOUR SLIDE 1 MIN",
         )
+    return None

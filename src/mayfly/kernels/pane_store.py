@@ -228,7 +228,7 @@ class PaneStore(Alone):
         self, state: PaneState, inputs: Sequence[Delta], interval: Interval
     ) -> tuple[PaneState, PaneRows]:
         """What came is added, open panes too: readers look only at refreshes that are closed."""
-        fresh = self._stored(inputs[0].born)
+        fresh = self.stored(inputs[0].born)
         runs = tuple(map(self._fitting, state.panes))
         shown = self._shown([*(run.load() for run in runs), fresh])
         after = by_time(runs, fresh, interval.clock - 1, self._keep, self._merging(interval.clock))
@@ -242,8 +242,13 @@ class PaneStore(Alone):
         return self._shown([table for part in parts for table in part.tables])
 
     def _shown(self, tables: Sequence[pa.Table]) -> PaneRows:
-        nothing = self._schema.empty_table()
+        nothing = self.nothing_stored
         return PaneRows(nothing, nothing, tuple(table for table in tables if table.num_rows))
+
+    @property
+    def nothing_stored(self) -> pa.Table:
+        """No row, as rows are kept."""
+        return self._schema.empty_table()
 
     @cached_property
     def _schema(self) -> pa.Schema:
@@ -254,7 +259,7 @@ class PaneStore(Alone):
         """How long a row is kept: the longest window decides."""
         return max(map(reach_of, self.windows))
 
-    def _stored(self, rows: pa.Table) -> pa.Table:
+    def stored(self, rows: pa.Table) -> pa.Table:
         """New rows as they are kept."""
         ends = later(numbers(rows, TS), self._keep)
         rows = with_numbers(rows, **{GROUP: self._codes(rows), EXP: ends})

@@ -12,8 +12,10 @@ from dataclasses import replace
 from math import gcd
 
 from mayfly.errors import InvalidSetting
+from mayfly.kernels.pane_edges import period_of
 from mayfly.kernels.pane_partials import COUNT, ROWS, SUM, PaneNumber
 from mayfly.kernels.pane_store import PaneStore
+from mayfly.lifetime import NEVER
 from mayfly.physical.pane_plan import pane_number
 from mayfly.plan.logical_operators import Node, Output, StreamScan
 from mayfly.plan.plan_text import expression_text
@@ -40,9 +42,15 @@ def in_panes(plan: Output) -> Output:
     return output
 
 
+def panes_spared(panes: int) -> int:
+    """How many more than a window has are kept for a server that reads commits later."""
+    return panes + 16
+
+
 def for_server(store: PaneStore, serve: ServeClause) -> PaneStore:
-    """Panes that can be taken out of a total again, where a server is to do that: the numbers of
-    rows and of values say whether something is left."""
+    """Panes that are kept until a server has read them, and can be taken out of a total again
+    where it is to do that: the numbers of rows and of values say whether something is left."""
+    store = replace(store, windows=tuple(map(_lengthened, store.windows)))
     if not serve.scan.incremental:
         return store
     fixed = [number.words for number in store.contents if not number.adds]
@@ -54,6 +62,12 @@ def for_server(store: PaneStore, serve: ServeClause) -> PaneStore:
         )
     counts = {counted.column.name: counted for counted in _counts(store.contents)}
     return store.united(replace(store, contents=tuple(counts.values())))
+
+
+def _lengthened(window: Range) -> Range:
+    pane = period_of(window)
+    spare = panes_spared(window.duration // pane) * pane
+    return replace(window, duration=min(window.duration + spare, NEVER // 4))
 
 
 def _counts(contents: Sequence[PaneNumber]) -> Iterator[PaneNumber]:

@@ -61,7 +61,7 @@ class PaneLoad(Protocol):
 
     algebra: Any
 
-    def __call__(self, rows: Any) -> Any: ...
+    def __call__(self, rows: Any, /) -> Any: ...
 
 
 class RingInput:

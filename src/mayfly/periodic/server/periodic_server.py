@@ -406,15 +406,29 @@ class PeriodicServer:
     def _deliver(self, answer: ScanAnswer[Any]) -> None:
         with self._lock:
             if answer.query in self._asks:
-                self._deliver_ask(self._asks[answer.query], answer)
+                query: PaneQuery = self._asks[answer.query].query
+                source, summary = self._reading[answer.query]
             elif answer.query in self._keys:
-                self._deliver_periodic(self._keys[answer.query], answer)
+                served = self._keys[answer.query]
+                query, source, summary = served.query, served.input, served.summary
+            else:
+                return
+        # What takes time is done outside the lock: updates go on meanwhile.
+        algebra = summary.algebra if summary else source.algebra
+        rows = self.inputs.answer(query, algebra, answer.value, self.as_of(answer.as_of))
+        with self._lock:
+            if answer.query in self._asks:
+                self._deliver_ask(self._asks[answer.query], answer, rows)
+            elif answer.query in self._keys:
+                self._deliver_periodic(self._keys[answer.query], answer, rows)
             self._notify()
 
-    def _deliver_periodic(self, served: ServedQuery, answer: ScanAnswer[Any]) -> None:
+    def _deliver_periodic(
+        self, served: ServedQuery, answer: ScanAnswer[Any], rows: pa.Table
+    ) -> None:
         name = served.query.name
         late = 0 if served.every else self.deadlines.lateness(name, answer.as_of)
-        result = self._answer(served.query, served.input, served.summary, answer, late)
+        result = self._answer(name, answer, rows, late)
         if served.every:
             served.early[answer.as_of] = result
             while served.order and served.order[0] in served.early:
@@ -437,9 +451,9 @@ class PeriodicServer:
             self._running.remove(running)
             self.deadlines.finish(running.execution, running.reflected)
 
-    def _deliver_ask(self, ask: PendingAnswer, answer: ScanAnswer[Any]) -> None:
-        source, summary = self._reading.pop(ask.name)
-        result = self._answer(ask.query, source, summary, answer, 0)
+    def _deliver_ask(self, ask: PendingAnswer, answer: ScanAnswer[Any], rows: pa.Table) -> None:
+        self._reading.pop(ask.name)
+        result = self._answer(ask.query.name, answer, rows, 0)
         if ask.options.staleness is None or result.behind <= ask.options.staleness:
             ask.answer = result
             del self._asks[ask.name]
@@ -458,19 +472,13 @@ class PeriodicServer:
                 del self._asks[ask.name]
 
     def _answer(
-        self,
-        query: PaneQuery,
-        source: RingInput,
-        summary: PaneLoad | None,
-        answer: ScanAnswer[Any],
-        late: int,
+        self, name: str, answer: ScanAnswer[Any], rows: pa.Table, late: int
     ) -> ServedAnswer:
-        algebra = summary.algebra if summary else source.algebra
         as_of = self.as_of(answer.as_of)
         return ServedAnswer(
-            query.name,
+            name,
             as_of,
-            self.inputs.answer(query, algebra, answer.value, as_of),
+            rows,
             late * self.pane,
             answer.isolation,
             answer.level,

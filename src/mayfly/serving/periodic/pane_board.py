@@ -1,0 +1,179 @@
+"""One server for the queries whose panes are updated together: same stream, length and origin.
+
+Idea: what a pipeline commits is fed pane by pane, as it is closed; where the server came to read it
+too late, it begins again from what is kept, and says how much it has missed (spec/periodic 8).
+Invariant: an answer is over the panes up to its as_of, all of one stream's closed instants.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from mayfly.lifetime import MIN_TIME, format_micros, instant_text
+from mayfly.periodic.scheduling import Policy
+from mayfly.periodic.server import PeriodicServer, ServedAnswer
+from mayfly.physical.served_plan import panes_spared
+from mayfly.serving.kept_streams import KeptStream
+from mayfly.serving.periodic.closed_panes import ClosedPanes, PaneGrid, kept_rows
+from mayfly.serving.periodic.pane_parts import PaneParts
+from mayfly.serving.periodic.stored_query import StoredQuery
+from mayfly.serving.periodic.stored_rings import ROWS, StoredRings, ring_name
+
+MOST_UPDATES = 10_000
+"""Panes that are fed one by one; after a longer silence the server begins again."""
+RECORDED = 20_000
+"""Operations of each ring that are kept for the checker."""
+Note = Callable[[str], None]
+
+
+@dataclass
+class PaneBoard:
+    """``positions`` has the instant up to which each query was answered, by name."""
+
+    grid: PaneGrid
+    policy: Policy | None
+    positions: Mapping[str, int]
+    deliver: Callable[[ServedAnswer], None]
+    note: Note
+    queries: dict[str, StoredQuery] = field(default_factory=dict)
+    server: PeriodicServer | None = None
+    missed: int = 0
+    """Panes that were closed and gone before the server read them."""
+    _waiting: dict[str, tuple[StoredQuery, int]] = field(default_factory=dict)
+    """Queries whose first whole pane has not come, and its number."""
+    _rings: StoredRings = field(default_factory=StoredRings)
+
+    # ── queries come and go ───────────────────────────────────────────────────────────────
+
+    def add(self, query: StoredQuery) -> None:
+        """Serve a query with the next commit; if its window is longer than what is held, all
+        rings are filled anew."""
+        self.queries[query.name] = query
+        if self.server is not None:
+            ring = {source.name: source for source in self._rings.all()}.get(ring_name(query))
+            held = ring is not None and not query.serve.scan.of_rows
+            if held and ring is not None and ring.transactions.ring.size >= self._size(query):
+                self._rings.prepare(query, self._size(query), ring.first)
+                self._waiting[query.name] = (query, ring.first)
+            else:
+                self.server = None
+
+    def remove(self, name: str) -> None:
+        self.queries.pop(name, None)
+        self._waiting.pop(name, None)
+        if self.server is not None and name in self.server.queries:
+            self.server.remove(name)
+
+    def _size(self, query: StoredQuery) -> int:
+        panes = query.length // self.grid.length
+        more = query.period // self.grid.length if query.serve.scan.incremental else 0
+        return panes + more
+
+    # ── commits ───────────────────────────────────────────────────────────────────────────
+
+    def follow(self, panes: ClosedPanes, kept: Mapping[str, KeptStream]) -> None:
+        """Feed what a version has closed since the last one."""
+        clock, first = panes.clock(self.grid.stream), panes.first_row(self.grid.stream)
+        if not self.queries or first is None or clock == MIN_TIME:
+            return
+        last = self.grid.closed(clock)
+        if self.server is not None and self._has_lost(last):
+            self.missed += last - self.server.update_number
+            self.note(
+                f"{last - self.server.update_number:,} panes of {self.grid.stream} were closed at "
+                "once, more than are kept: queries go on from the last ones"
+            )
+            self.server = None
+        if self.server is None:
+            self._build(panes, kept, last, self.grid.pane_of(first))
+        server = self.server
+        assert server is not None
+        self._feed(server, panes, kept, last)
+        server.advance_clock(clock - 1)
+        for name, (query, pane) in list(self._waiting.items()):
+            if pane <= server.update_number:
+                del self._waiting[name]
+                self._serve(server, query)
+        self._rings.waiting = {
+            ring_name(query): self._size(query) for query, _ in self._waiting.values()
+        } | ({ROWS: self._rows_size(kept)} if self.grid.stream in kept else {})
+
+    def _has_lost(self, last: int) -> bool:
+        assert self.server is not None
+        behind = last - self.server.update_number
+        least = min(self._size(query) for query in self.queries.values())
+        return behind > min(MOST_UPDATES, panes_spared(least))
+
+    def _build(
+        self, panes: ClosedPanes, kept: Mapping[str, KeptStream], last: int, first_row: int
+    ) -> None:
+        """A server that holds what is kept, as of the last closed pane."""
+        self._rings, self._waiting = StoredRings(), {}
+        sizes: dict[str, int] = defaultdict(int)
+        for query in self.queries.values():
+            name = ROWS if query.serve.scan.of_rows else ring_name(query)
+            sizes[name] = max(sizes[name], query.length // self.grid.length)
+        longest = max(sizes.values(), default=0)
+        rows = self._rows_size(kept)
+        begin = last - max(longest, rows)
+        self.server = PeriodicServer(
+            self._rings, pane=self.grid.length, begin=self.grid.origin, policy=self.policy,
+            record=RECORDED, updates=begin,
+        )  # fmt: skip
+        for query in self.queries.values():
+            whole = first_row
+            if query.known_from > MIN_TIME:
+                whole = max(first_row, self.grid.first_whole(query.known_from))
+            if query.serve.scan.of_rows:
+                start = max(last - rows + 1, whole)
+            else:
+                start = max(last - sizes[ring_name(query)] + 1, whole)
+            self._rings.prepare(query, self._size(query), start)
+            self._waiting[query.name] = (query, start)
+        if rows and not any(source.name == ROWS for source in self._rings.all()):
+            some = next(iter(self.queries.values()))
+            self._rings.prepare_rows(some, rows, max(last - rows + 1, first_row))
+
+    def _rows_size(self, kept: Mapping[str, KeptStream]) -> int:
+        stream = kept.get(self.grid.stream)
+        return 0 if stream is None else stream.duration // self.grid.length
+
+    def _serve(self, server: PeriodicServer, query: StoredQuery) -> None:
+        last = self.positions.get(query.name)
+        update = server.update_number - query.period // self.grid.length  # due at once
+        if last is not None:
+            update = (last - self.grid.origin) // self.grid.length
+            late = server.update_number - update - query.period // self.grid.length
+            if late > 0:
+                self.note(
+                    f"{query.name}: the last answer was as of {instant_text(last)}, "
+                    f"{format_micros(late * self.grid.length)} more than its period ago"
+                )
+        server.add(query, self.deliver, query.options, last=update)
+
+    def _feed(
+        self,
+        server: PeriodicServer,
+        panes: ClosedPanes,
+        kept: Mapping[str, KeptStream],
+        last: int,
+    ) -> None:
+        """The panes behind the last one of the server, in order and at once."""
+        first = server.update_number + 1
+        if last < first:
+            return
+        updates: list[dict[str, Any]] = [{} for _ in range(first, last + 1)]
+        after, until = self.grid.end(first - 1), self.grid.end(last)
+        for source in self._rings.all():
+            if source.name == ROWS:
+                rows = kept_rows(kept[self.grid.stream], after, until)
+            else:
+                rows = panes.rows(source.name.rpartition("@")[0], after, until)
+            if rows is not None:
+                for pane, part in self.grid.cut(rows, first, last):
+                    whole = part if source.name == ROWS else PaneParts((part,))
+                    updates[pane - first][source.name] = whole
+        server.update(*updates)

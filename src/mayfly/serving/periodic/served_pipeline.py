@@ -1,0 +1,366 @@
+"""The served queries of one checkpoint: a thread follows its commits, others answer by deadline.
+
+Idea: the checkpoint is all that pipeline and server share, so either may end and come again: the
+server reads which queries there are and which panes are closed from each version, and keeps up to
+where it has answered beside it. Invariant: what is answered was committed. Nothing of the pipeline
+is written. Cost: a look at the folder every OFTEN seconds; the new panes of a commit.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from threading import Condition, Lock, Thread
+from types import TracebackType
+from typing import Any
+
+from mayfly.checkpoint.result_folders import IDENTITY
+from mayfly.cql import CqlError, bind_query
+from mayfly.errors import InvalidSetting, MayflyError, StaleAnswer, VersionExpired
+from mayfly.lifetime import Duration, duration, format_micros, in_zone
+from mayfly.periodic.isolation import BrokenHistory
+from mayfly.periodic.scheduling import LatenessReport, policy_named
+from mayfly.periodic.server import PendingAnswer, ServedAnswer
+from mayfly.runtime.answer import QueryAnswer
+from mayfly.serving.periodic.answer_positions import AnswerPositions
+from mayfly.serving.periodic.closed_panes import ClosedPanes, PaneGrid
+from mayfly.serving.periodic.one_time_panes import over_panes
+from mayfly.serving.periodic.pane_board import PaneBoard
+from mayfly.serving.periodic.stored_query import StoredQuery
+from mayfly.serving.pipeline_places import open as open_pipeline
+from mayfly.serving.pipeline_reader import PipelineReader
+from mayfly.storage import Manifest
+
+OFTEN = 0.1
+"""Seconds between two looks for a new version."""
+SELDOM = 1.0
+"""Seconds between two notes of what was answered."""
+KNOWN = "known"
+MOST_NOTES = 100
+Subscriber = Callable[[ServedAnswer], None]
+
+
+class ServedPipeline:
+    """``with ServedPipeline("shop.state") as served: served.subscribe("q", print)``.
+
+    Threads begin with the block and end with it. ``policy`` is the schedule of the queries.
+    """
+
+    def __init__(
+        self,
+        place: str | os.PathLike[str],
+        *,
+        policy: str = "late-pending",
+        workers: int = 1,
+        note: Callable[[str], None] | None = None,
+    ) -> None:
+        if workers < 1:
+            raise InvalidSetting(f"{workers} workers", "use at least one")
+        self.policy = policy_named(policy)
+        self.notes: list[str] = []
+        self.refused: dict[str, str] = {}
+        """Queries that cannot be served, and why."""
+        self._note = note
+        self.reader: PipelineReader = open_pipeline(place)
+        self.boards: dict[PaneGrid, PaneBoard] = {}
+        self.latest: dict[str, ServedAnswer] = {}
+        self.answered: Counter[str] = Counter()
+        self._subscribers: dict[str, list[Subscriber]] = {}
+        self._bound: dict[str, tuple[Any, StoredQuery | None]] = {}
+        self._positions = self._positions_of(self.reader.manifest)
+        self._lock = Lock()
+        self._work = Condition()
+        self._changes = 0
+        self._stopping = False
+        self._version = -1
+        self._threads = [
+            Thread(target=self._follow, name="mayfly-follower", daemon=True),
+            *(
+                Thread(target=self._answer, name=f"mayfly-answers-{number}", daemon=True)
+                for number in range(workers)
+            ),
+        ]
+
+    # ── beginning and end ─────────────────────────────────────────────────────────────────
+
+    def __enter__(self) -> ServedPipeline:
+        self.catch_up()
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """End the threads, and note what was answered."""
+        self._stopping = True
+        self._wake()
+        for thread in self._threads:
+            if thread.is_alive():
+                thread.join()
+        self._positions.store()
+
+    # ── who wants answers ─────────────────────────────────────────────────────────────────
+
+    def subscribe(self, name: str, subscriber: Subscriber) -> Callable[[], None]:
+        """Call back with every answer of a query; what is returned ends that."""
+        self._subscribers.setdefault(name, []).append(subscriber)
+
+        def unsubscribe() -> None:
+            with suppress(ValueError):
+                self._subscribers[name].remove(subscriber)
+
+        return unsubscribe
+
+    @property
+    def queries(self) -> dict[str, StoredQuery]:
+        return {n: query for board in self._all_boards() for n, query in board.queries.items()}
+
+    def query(self, sql: str, *, wait: Duration | None = None) -> QueryAnswer:
+        """A one-time query: from panes in memory if they answer it, else from the checkpoint.
+
+        ``ISOLATION`` and ``BOUNDED STALENESS`` at its end have effect in both cases.
+        """
+        timeout = duration(wait) if wait is not None else 0
+        pending = self.ask(sql, timeout=timeout)
+        if pending is None:
+            return self.reader.latest().query(sql, wait=wait)
+        with self._work:
+            self._work.wait_for(lambda: pending.done or self._stopping)
+        if pending.answer is None:
+            raise pending.error or StaleAnswer("the server was stopped", "ask again")
+        answer = pending.answer
+        missing = ("the window reaches back behind what is kept",) if answer.partial else ()
+        return QueryAnswer(answer.rows, answer.as_of, missing, self._version)
+
+    def ask(self, sql: str, *, timeout: int = 0) -> PendingAnswer | None:
+        """A one-time query over panes in memory, on its way; None if these cannot answer it."""
+        try:
+            with in_zone(self.reader.zone):
+                plan = bind_query(sql, self.reader.catalog, one_time=True)
+        except CqlError:
+            return None  # who reads the checkpoint says what is wrong, or knows more names
+        for board in self._all_boards():
+            query = over_panes(sql, plan, board.grid, self.reader.catalog)
+            if query is None or board.server is None:
+                continue
+            try:
+                options = replace(query.options, priority=1)
+                pending = board.server.ask(query, options, timeout=timeout)
+            except InvalidSetting:
+                continue
+            self._wake()
+            return pending
+        return None
+
+    # ── what it has come to ───────────────────────────────────────────────────────────────
+
+    def reports(self) -> list[LatenessReport]:
+        """How late queries were, of each set of panes that are updated together."""
+        servers = [board.server for board in self._all_boards()]
+        return [server.report() for server in servers if server is not None]
+
+    def check(self) -> Counter[str]:
+        """Have the checker read the histories of all scans: how many had which level, or an
+        error that says which did not keep what it promised."""
+        levels: Counter[str] = Counter()
+        for board in self._all_boards():
+            if board.server is not None:
+                with board.server.changed:
+                    levels += board.server.verified
+                    levels.update(verdict.level.value for verdict in board.server.check())
+        return levels
+
+    def status(self) -> dict[str, Any]:
+        """Figures of the queries, as JSON has them."""
+        rows = []
+        for board in self._all_boards():
+            server = board.server
+            report = {q.query: q for q in server.report().queries} if server is not None else {}
+            for name, query in board.queries.items():
+                answer, lateness = self.latest.get(name), report.get(name)
+                rows.append(
+                    {
+                        "query": name,
+                        "serve": query.serve.cql(),
+                        "stream": query.stream,
+                        "answers": self.answered[name],
+                        "as_of": None if answer is None else answer.as_of,
+                        "late_by": None if answer is None else answer.late_by,
+                        "lateness": None if lateness is None else str(lateness),
+                        "panes_missed": board.missed,
+                    }
+                )
+        return {"queries": rows, "refused": dict(self.refused), "notes": list(self.notes)}
+
+    # ── following ─────────────────────────────────────────────────────────────────────────
+
+    def catch_up(self) -> bool:
+        """Take over what is committed; False if there was nothing new."""
+        newest = self.reader.repository.newest()
+        if newest == self._version:
+            return False
+        reader = self.reader.latest()
+        if self._identity(reader.manifest) != self._positions.identity:
+            self.tell("the checkpoint is another one: queries begin anew")
+            with self._lock:
+                self.boards = {}
+            self._positions = self._positions_of(reader.manifest)
+        self.reader = reader
+        self._register(reader)
+        panes = ClosedPanes(reader.repository.directory, reader.manifest)
+        for board in self._all_boards():
+            board.follow(panes, reader.kept_streams)
+        self._version = reader.version
+        self._wake()
+        return True
+
+    def _register(self, reader: PipelineReader) -> None:
+        """Serve the queries that the checkpoint has now."""
+        known_since: Mapping[str, int] = reader.manifest.properties.get(KNOWN, {})
+        wanted: dict[str, StoredQuery] = {}
+        self.refused = {}
+        with in_zone(reader.zone):
+            for name, query in self._stored_queries(reader).items():
+                problem = _obstacle(query, reader)
+                if problem:
+                    self.refused[name] = problem
+                else:
+                    wanted[name] = query.known(known_since)
+        for board in self._all_boards():
+            for name, query in list(board.queries.items()):
+                if name not in wanted or _kind(wanted[name]) != _kind(query):
+                    board.remove(name)
+        for name, query in wanted.items():
+            grid = PaneGrid(query.stream, query.pane, query.origin % query.pane)
+            if grid not in self.boards:
+                with self._lock:
+                    self.boards[grid] = PaneBoard(
+                        grid, self.policy, self._positions, self._deliver, self.tell
+                    )
+            if name not in self.boards[grid].queries:
+                self.boards[grid].add(query)
+
+    def _stored_queries(self, reader: PipelineReader) -> dict[str, StoredQuery]:
+        """Bound once: plans of queries whose entries have not changed are taken over."""
+        stored = reader.manifest.properties["queries"]
+        before, bound = self._bound, dict[str, tuple[Any, StoredQuery | None]]()
+        for name, entry in stored.items():
+            key = (entry["text"], entry.get("since"), entry.get("entry"))
+            if name in before and before[name][0] == key:
+                bound[name] = before[name]
+            else:
+                bound[name] = (key, StoredQuery.of(name, entry, reader.catalog))
+        self._bound = bound
+        return {name: query for name, (_, query) in bound.items() if query is not None}
+
+    def _follow(self) -> None:
+        noted = time.monotonic()
+        while not self._stopping:
+            try:
+                self.catch_up()
+            except VersionExpired:
+                continue  # vacuumed while it was read: there is a newer one
+            except (MayflyError, OSError) as error:
+                self.tell(f"cannot follow the checkpoint now: {error}")
+                time.sleep(1)
+            if time.monotonic() - noted > SELDOM:
+                noted = time.monotonic()
+                self._positions.store()
+            time.sleep(OFTEN)
+
+    # ── answering ─────────────────────────────────────────────────────────────────────────
+
+    def work_through(self) -> None:
+        """Answer all that is due, in this thread."""
+        while any(self._step(board) for board in self._all_boards()):
+            pass
+
+    def _answer(self) -> None:
+        while not self._stopping:
+            changes = self._changes
+            worked = [self._step(board) for board in self._all_boards()]
+            if not any(worked):
+                self._await_change(changes)
+
+    def _await_change(self, changes: int) -> None:
+        with self._work:
+            self._work.wait_for(lambda: self._stopping or self._changes != changes, OFTEN)
+
+    def _step(self, board: PaneBoard) -> bool:
+        server = board.server
+        if server is None:
+            return False
+        try:
+            worked = server.step()
+        except BrokenHistory as error:
+            self.tell(str(error))
+            return True
+        if worked:
+            with self._work:
+                self._work.notify_all()
+        return worked
+
+    def _deliver(self, answer: ServedAnswer) -> None:
+        self.latest[answer.query] = answer
+        self.answered[answer.query] += 1
+        for subscriber in list(self._subscribers.get(answer.query, ())):
+            try:
+                subscriber(answer)
+            except Exception as error:  # of users: the others go on
+                self.tell(f"{answer.query}: a subscriber failed: {error!r}")
+        self._positions.advance(answer.query, answer.as_of)
+
+    # ── small things ──────────────────────────────────────────────────────────────────────
+
+    def tell(self, note: str) -> None:
+        """Keep a note for status, once, and pass it on."""
+        if note not in self.notes:
+            self.notes = [*self.notes, note][-MOST_NOTES:]
+            if self._note is not None:
+                self._note(note)
+
+    def _wake(self) -> None:
+        with self._work:
+            self._changes += 1
+            self._work.notify_all()
+
+    def _all_boards(self) -> Iterator[PaneBoard]:
+        with self._lock:
+            return iter(list(self.boards.values()))
+
+    def _identity(self, manifest: Manifest) -> str:
+        return str(manifest.properties.get(IDENTITY, ""))
+
+    def _positions_of(self, manifest: Manifest) -> AnswerPositions:
+        directory = self.reader.repository.directory
+        return AnswerPositions(directory, self._identity(manifest), self.tell)
+
+
+def _kind(query: StoredQuery) -> tuple[Any, ...]:
+    """What makes it another one to serve."""
+    return query.group, query.serve, query.text
+
+
+def _obstacle(query: StoredQuery, reader: PipelineReader) -> str:
+    """Why a query cannot be served, nothing if it can."""
+    if not query.serve.scan.of_rows:
+        return ""
+    kept = reader.kept_streams.get(query.stream)
+    if kept is not None and kept.duration >= query.length:
+        return ""
+    length = format_micros(query.length)
+    return (
+        f"SCAN {query.serve.scan.value} reads the rows of {query.stream} over {length}, which are "
+        f"not kept: declare KEEP {length} on {query.stream}"
+    )
