@@ -67,9 +67,10 @@ class ServedCase:
     def once(self) -> str:
         return self._select(f"s [RANGE {self.length} s]") + f" ISOLATION {self.isolation}"
 
-    def expected(self, rows: pa.Table, as_of: int) -> list[tuple[Any, ...]]:
-        """Over the rows of (as_of − length, as_of]."""
-        low = as_of - self.length * SECOND
+    def expected(self, rows: pa.Table, answer: ServedAnswer) -> list[tuple[Any, ...]]:
+        """Over the rows of (since, as_of]; that is its window, unless it is partial."""
+        low, as_of = answer.since, answer.as_of
+        assert answer.partial == (low > as_of - self.length * SECOND)
         relation = f"(SELECT * FROM rows WHERE epoch_us(ts) > {low} AND epoch_us(ts) <= {as_of})"
         connection = database()
         connection.register("rows", rows)
@@ -141,7 +142,7 @@ class ServedRun:
         last: dict[str, int] = {}
         for answer in self.answers:
             case = self.queries[answer.query]
-            rows = case.expected(self.rows, answer.as_of)
+            rows = case.expected(self.rows, answer)
             assert tuples(answer.rows) == rows, (case.text, answer.as_of, answer.partial)
             assert last.get(answer.query, MIN_TIME) < answer.as_of
             last[answer.query] = answer.as_of

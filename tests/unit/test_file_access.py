@@ -52,6 +52,7 @@ ALLOWED = {
     "checkpoint.result_folders": USERS,
     "pipeline.spark_jars": "jars and settings of the Spark on this machine",
     "serving.declared_files": USERS,
+    "serving.periodic.answer_sinks": USERS,
     "serving.http.request_worker": "how large this process is (/proc)",
     "spark.io.sources": USERS,
     "spark.io.sinks": USERS,

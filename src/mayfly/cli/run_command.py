@@ -17,6 +17,7 @@ from rich.text import Text
 
 from mayfly.cli.options import AllowPython, Conf, spark_settings
 from mayfly.cli.output import refusals, seconds
+from mayfly.cli.server_beside import ServerBeside
 from mayfly.cli.signals import StopRequest, stop_signals
 from mayfly.cql.script_files import text_of
 from mayfly.errors import InvalidSetting, MayflyError
@@ -102,6 +103,13 @@ def run_command(
     watch: Annotated[
         bool, typer.Option("--watch", help="Take over changes of the file while running.")
     ] = False,
+    serve: Annotated[
+        bool,
+        typer.Option("--serve", help="Answer queries with SERVE too: mayfly serve beside the run."),
+    ] = False,
+    serve_port: Annotated[
+        int, typer.Option("--serve-port", help="The port of --serve, 0 for a free one.")
+    ] = 8321,
     allow_python: AllowPython = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No live view.")] = False,
 ) -> None:
@@ -144,7 +152,8 @@ def run_command(
         for notice in pipeline.passed_over if pipeline is not None else ():
             console.print(f"[yellow]{notice}[/]")
         runs: dict[str, QueryRun] = {}
-        with stop_signals("batch") as asked:
+        beside = ServerBeside(place, serve_port, declared) if serve else nullcontext()
+        with stop_signals("batch") as asked, beside as server:
             while pipeline is not None:
                 runs = pipeline.start(
                     place,
@@ -162,6 +171,8 @@ def run_command(
                     resumed=bool(runs),
                 )
                 _tell_changes(runs, console)
+                if server is not None:
+                    server.start()
                 asked.pass_on = partial(_end_deliveries, runs)
                 running = pipeline
                 try:

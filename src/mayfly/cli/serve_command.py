@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,6 +13,10 @@ from mayfly.cli.options import Archives, archives_by_name
 from mayfly.cli.output import refusals
 from mayfly.cli.signals import Ended
 from mayfly.errors import InvalidSetting
+
+if TYPE_CHECKING:
+    from mayfly.plan.catalog import QueryDefinition
+    from mayfly.serving.periodic.answer_sinks import AnswerSink
 
 TOKEN = "MAYFLY_TOKEN"
 MEGABYTE = 1 << 20
@@ -48,12 +53,25 @@ def serve_command(
     workers: Annotated[
         int, typer.Option("--workers", help="Requests that are worked on at once.")
     ] = 2,
+    schedule: Annotated[
+        str, typer.Option("--schedule", help="How served queries run together.")
+    ] = "late-pending",
+    answers: Annotated[
+        Path | None,
+        typer.Option("--answers", help="A folder for Parquet files of all served answers."),
+    ] = None,
+    sinks_of: Annotated[
+        Path | None,
+        typer.Option("--sinks-of", help="The pipeline file of a checkpoint: where answers go."),
+    ] = None,
+    show: Annotated[bool, typer.Option("--show", help="Print served answers.")] = False,
     log: Annotated[bool, typer.Option("--log", help="Print a line for every request.")] = False,
 ) -> None:
     """Answer over HTTP what a pipeline has: SQL, views, changes, status; starts no Spark.
 
-    Nothing can be written. JSON or Arrow, as the client accepts; / lists the paths, /openapi.json
-    describes them. Ctrl-C or SIGTERM ends.
+    Queries with SERVE are answered by deadline from panes in memory, to /served/NAME, and to where
+    the pipeline file sends them. Nothing of the pipeline can be written. JSON or Arrow, as the
+    client accepts; / lists the paths, /openapi.json describes them. Ctrl-C or SIGTERM ends.
     """
     from mayfly.serving.http.access import access_for
     from mayfly.serving.http.server import PipelineServer
@@ -65,11 +83,62 @@ def serve_command(
         )
         access = access_for(host, _token(token, token_file), allow_host or ())
         archives = {n: str(path) for n, path in archives_by_name(archive).items()}
-        server = PipelineServer(str(pipeline), host, port, access, limits, archives)
+        sinks = served_sinks(sinks_of or pipeline, answers, show=show)
+        server = PipelineServer(
+            str(pipeline), host, port, access, limits, archives, schedule, sinks
+        )
         try:
+            _await_checkpoint(pipeline)
             server.run(typer.echo, _note if log else None)
         except (Ended, KeyboardInterrupt):
             typer.echo("stopped")
+
+
+def served_sinks(
+    pipeline: Path, answers: Path | None, *, show: bool
+) -> dict[str, list[AnswerSink]]:
+    """Where answers go: as the pipeline file says for its queries, and as asked for all."""
+    from mayfly.serving.periodic.answer_sinks import AnswerFiles, AnswerFolders, AnswerLines
+
+    sinks: dict[str, list[AnswerSink]] = {}
+    for query in _served_queries(pipeline):
+        if query.sink is not None and query.sink.format == "parquet":
+            folder = pipeline.resolve().parent / str(query.sink.path)
+            sinks[query.name] = [AnswerFiles(folder)]
+        elif query.sink is not None:
+            sinks[query.name] = [AnswerLines(typer.echo)]
+    if answers is not None:
+        sinks.setdefault("", []).append(AnswerFolders(answers))
+    if show:
+        sinks.setdefault("", []).append(AnswerLines(typer.echo))
+    return sinks
+
+
+def _served_queries(pipeline: Path) -> list[QueryDefinition]:
+    """Those of a pipeline file; a checkpoint names none."""
+    from mayfly.cql import Create, parse
+    from mayfly.cql.script_files import text_of
+    from mayfly.plan.catalog import QueryDefinition
+    from mayfly.serving.pipeline_places import is_pipeline_file
+
+    if not is_pipeline_file(pipeline):
+        return []
+    statements = parse(text_of(pipeline), name=str(pipeline))
+    entries = [item.definition for item in statements if isinstance(item, Create)]
+    queries = [entry for entry in entries if isinstance(entry, QueryDefinition)]
+    return [query for query in queries if query.plan.serve is not None]
+
+
+def _await_checkpoint(pipeline: Path) -> None:
+    """Wait for a pipeline that has not run yet, where its file has queries to serve."""
+    from mayfly.serving.pipeline_places import checkpoint_of
+    from mayfly.storage import Repository
+
+    if not _served_queries(pipeline) or Repository.exists(checkpoint_of(pipeline)):
+        return
+    typer.echo(f"waiting for the pipeline: mayfly run {pipeline}")
+    while not Repository.exists(checkpoint_of(pipeline)):
+        time.sleep(0.5)
 
 
 def _note(line: str) -> None:

@@ -13,8 +13,10 @@ from mayfly.kernels.interval import Interval
 from mayfly.kernels.operator import Holding, StateKey, Working
 from mayfly.kernels.pane_groups import PaneGroups
 from mayfly.kernels.pane_partials import PaneNumber
+from mayfly.kernels.pane_readers import PaneReaders
 from mayfly.kernels.pane_store import PaneStore
 from mayfly.kernels.stateless import Nothing
+from mayfly.plan.window_kinds import Range
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,9 @@ class ServedGroups(PaneGroups):
     @property
     def numbers_read(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys((*super().numbers_read, *self.also)))
+
+    def joint(self, windows: tuple[Range, ...]) -> PaneReaders | None:
+        return None  # nothing is answered, so nothing together
 
     @property
     def quiet(self) -> bool:

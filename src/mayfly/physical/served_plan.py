@@ -53,7 +53,7 @@ def for_server(store: PaneStore, serve: ServeClause) -> PaneStore:
     store = replace(store, windows=tuple(map(_lengthened, store.windows)))
     if not serve.scan.incremental:
         return store
-    fixed = [number.words for number in store.contents if not number.adds]
+    fixed = [number.words for number in store.contents if not _subtracts(number)]
     fixed += [f"values of {expression_text(value)}" for value in store.values]
     if fixed:
         raise InvalidSetting(
@@ -62,6 +62,11 @@ def for_server(store: PaneStore, serve: ServeClause) -> PaneStore:
         )
     counts = {counted.column.name: counted for counted in _counts(store.contents)}
     return store.united(replace(store, contents=tuple(counts.values())))
+
+
+def _subtracts(number: PaneNumber) -> bool:
+    """Whether what was added can be taken out again: sums of DOUBLE are rounded."""
+    return number.adds and (number.column.type.is_integral or number.column.type.name == "decimal")
 
 
 def _lengthened(window: Range) -> Range:

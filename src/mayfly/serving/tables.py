@@ -113,6 +113,7 @@ class View:
         """Results generated in [since, until), with their times as known now."""
         names = [column.name for column in self.columns]
         times = (self.times.ts, self.times.exp)[: 1 if self.sends else 2]
+        self._check_kept()
         results = self._stored(names, times)
         return results.log_reader(self.directory, self.manifest, (since, until, None)).table(
             self.directory
@@ -121,6 +122,7 @@ class View:
     def turnover(self, since: int, until: int) -> pa.Table:
         """Results that begin or end in [since, until), with their times; all instants before
         ``until`` are closed."""
+        self._check_kept()
         if self.sends:
             return self.changes(since, until)
         names = [column.name for column in self.columns]
@@ -174,7 +176,15 @@ class View:
             self.name, schema, sources, not self.sends, slide, again=False, share=(log, number)
         )
 
+    def _check_kept(self) -> None:
+        if self.plan.serve is not None:
+            raise InvalidSetting(
+                f"{self.name} is served: the pipeline keeps its panes and no answers",
+                f"run mayfly serve and ask that: /served/{self.name}",
+            )
+
     def _check_readable(self, instant: int) -> None:
+        self._check_kept()
         if self.sends:
             raise InvalidSetting(
                 f"the query {self.name} sends {self.plan.kind.value}; it has no answer to look at",

@@ -64,3 +64,5 @@ class ScanAnswer(Generic[Value]):
     reads: int
     partial: bool
     """Whether there were fewer sub-windows than the window has."""
+    panes: int
+    """How many sub-windows the value is of."""

@@ -44,8 +44,9 @@ class PaneReading(Generic[Value]):
     undo: bool = False
     empty: bool = True
     """Whether there was nothing to read."""
-    answered: list[tuple[str, int, bool]] = field(default_factory=list)
-    """Queries that committed with it, what they are as of, and whether they are partial."""
+    answered: list[tuple[str, int, bool, int]] = field(default_factory=list)
+    """Queries that committed with it, what they are as of, whether they are partial, and how many
+    sub-windows they have read."""
 
 
 class PaneTransactions(Generic[Value]):
@@ -286,17 +287,23 @@ class PaneTransactions(Generic[Value]):
 
     def _commit(self, scan: PaneScan[Value], query: str, reading: PaneReading[Value]) -> None:
         partial = len(scan.read) < scan.panes.pop(query)
-        reading.answered.append((query, scan.aim, partial))
+        reading.answered.append((query, scan.aim, partial, len(scan.read)))
         self.history.record(ScanCommitted(scan.number, query, scan.aim))
         if not scan.panes:
             self._running.remove(scan)
 
     def _answer(
-        self, scan: PaneScan[Value], query: str, as_of: int, partial: bool, total: Value
+        self,
+        scan: PaneScan[Value],
+        query: str,
+        as_of: int,
+        partial: bool,
+        panes: int,
+        total: Value,
     ) -> ScanAnswer[Value]:
         if scan.policy.incremental:
             self._last[query] = (tuple(sorted(scan.read)), total)
         policy = scan.policy
         return ScanAnswer(
-            query, total, as_of, policy.name, policy.level, scan.attempt, scan.reads, partial
+            query, total, as_of, policy.name, policy.level, scan.attempt, scan.reads, partial, panes
         )

@@ -483,6 +483,7 @@ class PeriodicServer:
             answer.isolation,
             answer.level,
             answer.partial,
+            as_of - answer.panes * self.pane,
             answer.attempts,
             self.event_clock - as_of,
             self.clock(),

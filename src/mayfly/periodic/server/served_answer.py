@@ -64,6 +64,8 @@ class ServedAnswer:
     isolation: str
     level: IsolationLevel
     partial: bool
+    since: int
+    """Rows after this instant are reflected; the beginning of the window unless it is partial."""
     attempts: int
     behind: int
     """How far ``as_of`` is behind the event clock."""

@@ -30,6 +30,7 @@ from mayfly.serving.http.change_stream import ChangeStream
 from mayfly.serving.http.error_status import kind_of, status_of
 from mayfly.serving.http.media import ARROW, EVENTS, JSON, accepted_media, error_json
 from mayfly.serving.http.openapi import PATHS, description
+from mayfly.serving.http.served_answers import ServedAnswers
 from mayfly.serving.http.server_limits import ServerLimits
 from mayfly.serving.http.worker_pool import Busy, WorkerPool
 
@@ -54,6 +55,7 @@ class Door:
     limits: ServerLimits
     name: str
     """Of the pipeline, as the page shows it."""
+    served: ServedAnswers
     followers: int = 0
 
     async def query(self, request: Request) -> Response:
@@ -305,6 +307,10 @@ def application(
         "/views": (door.views, ["GET"]),
         "/views/{name}": (door.view, ["GET"]),
         "/changes/{name}": (door.changes, ["GET"]),
+        "/served": (door.served.listing, ["GET"]),
+        "/served/{name}": (door.served.answer, ["GET"]),
+        "/served/{name}/answers": (door.served.follow, ["GET"]),
+        "/ask": (door.served.ask, ["GET"]),
         "/status": (door.status, ["GET"]),
         "/plan": (door.plan, ["GET"]),
         "/plan/{name}": (door.plan, ["GET"]),

@@ -113,6 +113,36 @@ PATHS: dict[str, dict[str, dict[str, Any]]] = {
             "responses": _responses({EVENTS: {"schema": TEXT}}, "404", "410"),
         }
     },
+    "/served": {
+        "get": {
+            "summary": "The served queries: how late they are, and what cannot be served.",
+            "responses": _responses(_json({"type": "object"})),
+        }
+    },
+    "/served/{name}": {
+        "get": {
+            "summary": "The last answer of a served query.",
+            "parameters": [NAME],
+            "responses": _responses(ANSWER, "404"),
+        }
+    },
+    "/served/{name}/answers": {
+        "get": {
+            "summary": "The answers of a served query, as they are made (server-sent events).",
+            "parameters": [NAME],
+            "responses": _responses({EVENTS: {"schema": TEXT}}, "404"),
+        }
+    },
+    "/ask": {
+        "get": {
+            "summary": "SQL over a window of a stream, from panes in memory if they answer it.",
+            "parameters": [
+                _in_query("sql", "SELECT … FROM s [RANGE …] …", required=True),
+                _in_query("wait", "How long a younger answer is waited for: 5 seconds."),
+            ],
+            "responses": _responses(ANSWER, "409"),
+        }
+    },
     "/status": {
         "get": {
             "summary": "The pipeline in figures.",

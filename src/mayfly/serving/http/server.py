@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import uvicorn
@@ -17,8 +17,11 @@ from mayfly.serving.http.application import Door, application
 from mayfly.serving.http.change_stream import ChangeStream
 from mayfly.serving.http.commit_watch import CommitWatch
 from mayfly.serving.http.guarded_connections import guarded
+from mayfly.serving.http.served_answers import ServedAnswers
 from mayfly.serving.http.server_limits import ServerLimits
 from mayfly.serving.http.worker_pool import WorkerPool
+from mayfly.serving.periodic.answer_sinks import AnswerSink
+from mayfly.serving.periodic.served_pipeline import ServedPipeline
 from mayfly.storage import Repository
 
 LONGEST_HEADERS = 1 << 15
@@ -37,6 +40,10 @@ class PipelineServer:
     access: AccessRule = field(default_factory=AccessRule)
     limits: ServerLimits = field(default_factory=ServerLimits)
     archives: Mapping[str, str] = field(default_factory=dict)
+    schedule: str = "late-pending"
+    """The policy by which served queries run."""
+    sinks: Mapping[str, Sequence[AnswerSink]] = field(default_factory=dict)
+    """Where answers of served queries go besides, by query; those of "" take all."""
 
     def run(self, announce: Callable[[str], None], log: Callable[[str], None] | None) -> None:
         """Serve until SIGTERM or SIGINT."""
@@ -55,7 +62,12 @@ class PipelineServer:
         pool = WorkerPool(self.place, self.archives, self.limits)
         ready = await pool.start()
         watch = CommitWatch(Repository.open(ready["checkpoint"]), lambda: server.should_exit)
-        door = Door(pool, ChangeStream(pool, watch), self.limits, ready["checkpoint"])
+        served = ServedPipeline(ready["checkpoint"], policy=self.schedule, note=announce)
+        for name, sinks in self.sinks.items():
+            for sink in sinks:
+                served.deliver_to(name, sink)
+        answers = ServedAnswers(served, self.limits.followers)
+        door = Door(pool, ChangeStream(pool, watch), self.limits, ready["checkpoint"], answers)
         # What uvicorn would log goes to no one: requests are logged by the gate, faults by workers.
         logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL + 1)
         config = uvicorn.Config(
@@ -75,8 +87,13 @@ class PipelineServer:
         host, port = listener.getsockname()[:2]
         shown = f"[{host}]" if ":" in host else host
         queries = counted(len(ready["queries"]), "query", "queries")
-        announce(f"serving {queries} of {ready['checkpoint']} at http://{shown}:{port}")
-        await server.serve(sockets=[listener])
+        with served:
+            count = len(served.queries)
+            words = f" ({count} by deadline)" if count else ""
+            announce(f"serving {queries}{words} of {ready['checkpoint']} at http://{shown}:{port}")
+            for name, problem in served.refused.items():
+                announce(f"{name} is not served: {problem}")
+            await server.serve(sockets=[listener])
 
     def _listener(self) -> socket.socket:
         if not 0 <= self.port < 1 << 16:

@@ -27,9 +27,8 @@ class AnswerPositions(dict[str, int]):
     def advance(self, query: str, as_of: int) -> None:
         self[query] = max(as_of, self.get(query, as_of))
 
-    def store(self) -> None:
-        """Write them down, if there are newer ones; where that cannot be, say so once."""
-        now = dict(self)
+    def store(self, now: dict[str, int]) -> None:
+        """Write down these, if they are newer; where that cannot be, say so once."""
         if now == self._written:
             return
         data = json.dumps({IDENTITY: self.identity, AS_OF: now}).encode()

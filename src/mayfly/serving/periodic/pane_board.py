@@ -88,7 +88,7 @@ class PaneBoard:
             )
             self.server = None
         if self.server is None:
-            self._build(panes, kept, last, self.grid.pane_of(first))
+            self._start(panes, kept, last, self.grid.pane_of(first))
         server = self.server
         assert server is not None
         self._feed(server, panes, kept, last)
@@ -107,7 +107,7 @@ class PaneBoard:
         least = min(self._size(query) for query in self.queries.values())
         return behind > min(MOST_UPDATES, panes_spared(least))
 
-    def _build(
+    def _start(
         self, panes: ClosedPanes, kept: Mapping[str, KeptStream], last: int, first_row: int
     ) -> None:
         """A server that holds what is kept, as of the last closed pane."""
@@ -115,7 +115,8 @@ class PaneBoard:
         sizes: dict[str, int] = defaultdict(int)
         for query in self.queries.values():
             name = ROWS if query.serve.scan.of_rows else ring_name(query)
-            sizes[name] = max(sizes[name], query.length // self.grid.length)
+            own = query.length // self.grid.length
+            sizes[name] = max(sizes[name], min(self._size(query), own + panes_spared(own)))
         longest = max(sizes.values(), default=0)
         rows = self._rows_size(kept)
         begin = last - max(longest, rows)

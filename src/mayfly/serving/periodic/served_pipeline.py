@@ -18,6 +18,8 @@ from threading import Condition, Lock, Thread
 from types import TracebackType
 from typing import Any
 
+import pyarrow as pa
+
 from mayfly.checkpoint.result_folders import IDENTITY
 from mayfly.cql import CqlError, bind_query
 from mayfly.errors import InvalidSetting, MayflyError, StaleAnswer, VersionExpired
@@ -27,6 +29,7 @@ from mayfly.periodic.scheduling import LatenessReport, policy_named
 from mayfly.periodic.server import PendingAnswer, ServedAnswer
 from mayfly.runtime.answer import QueryAnswer
 from mayfly.serving.periodic.answer_positions import AnswerPositions
+from mayfly.serving.periodic.answer_sinks import AnswerSink
 from mayfly.serving.periodic.closed_panes import ClosedPanes, PaneGrid
 from mayfly.serving.periodic.one_time_panes import over_panes
 from mayfly.serving.periodic.pane_board import PaneBoard
@@ -70,6 +73,7 @@ class ServedPipeline:
         self.latest: dict[str, ServedAnswer] = {}
         self.answered: Counter[str] = Counter()
         self._subscribers: dict[str, list[Subscriber]] = {}
+        self._sinks: list[AnswerSink] = []
         self._bound: dict[str, tuple[Any, StoredQuery | None]] = {}
         self._positions = self._positions_of(self.reader.manifest)
         self._lock = Lock()
@@ -80,7 +84,7 @@ class ServedPipeline:
         self._threads = [
             Thread(target=self._follow, name="mayfly-follower", daemon=True),
             *(
-                Thread(target=self._answer, name=f"mayfly-answers-{number}", daemon=True)
+                Thread(target=self._serve_due, name=f"mayfly-answers-{number}", daemon=True)
                 for number in range(workers)
             ),
         ]
@@ -104,11 +108,22 @@ class ServedPipeline:
     def stop(self) -> None:
         """End the threads, and note what was answered."""
         self._stopping = True
-        self._wake()
+        self._notify()
         for thread in self._threads:
             if thread.is_alive():
                 thread.join()
-        self._positions.store()
+        self._store()
+
+    def _store(self) -> None:
+        """Sinks write first: what they lose in a crash is answered again."""
+        answered = dict(self._positions)
+        for sink in self._sinks:
+            try:
+                sink.write_down()
+            except (OSError, MayflyError, pa.ArrowException) as error:
+                self.tell(f"answers could not be written: {error}")
+                return
+        self._positions.store(answered)
 
     # ── who wants answers ─────────────────────────────────────────────────────────────────
 
@@ -116,11 +131,21 @@ class ServedPipeline:
         """Call back with every answer of a query; what is returned ends that."""
         self._subscribers.setdefault(name, []).append(subscriber)
 
-        def unsubscribe() -> None:
+        def end() -> None:
             with suppress(ValueError):
                 self._subscribers[name].remove(subscriber)
 
-        return unsubscribe
+        return end
+
+    def deliver_to(self, name: str, sink: AnswerSink) -> None:
+        """Hand every answer of a query, or of all if the name is empty, to a sink; what was
+        answered is noted when the sink has written it."""
+        self._sinks.append(sink)
+        self.subscribe(name, sink)
+
+    @property
+    def stopping(self) -> bool:
+        return self._stopping
 
     @property
     def queries(self) -> dict[str, StoredQuery]:
@@ -159,7 +184,7 @@ class ServedPipeline:
                 pending = board.server.ask(query, options, timeout=timeout)
             except InvalidSetting:
                 continue
-            self._wake()
+            self._notify()
             return pending
         return None
 
@@ -222,13 +247,13 @@ class ServedPipeline:
         for board in self._all_boards():
             board.follow(panes, reader.kept_streams)
         self._version = reader.version
-        self._wake()
+        self._notify()
         return True
 
     def _register(self, reader: PipelineReader) -> None:
         """Serve the queries that the checkpoint has now."""
         known_since: Mapping[str, int] = reader.manifest.properties.get(KNOWN, {})
-        wanted: dict[str, StoredQuery] = {}
+        served: dict[str, StoredQuery] = {}
         self.refused = {}
         with in_zone(reader.zone):
             for name, query in self._stored_queries(reader).items():
@@ -236,12 +261,12 @@ class ServedPipeline:
                 if problem:
                     self.refused[name] = problem
                 else:
-                    wanted[name] = query.known(known_since)
+                    served[name] = query.with_history(known_since)
         for board in self._all_boards():
             for name, query in list(board.queries.items()):
-                if name not in wanted or _kind(wanted[name]) != _kind(query):
+                if name not in served or _kind(served[name]) != _kind(query):
                     board.remove(name)
-        for name, query in wanted.items():
+        for name, query in served.items():
             grid = PaneGrid(query.stream, query.pane, query.origin % query.pane)
             if grid not in self.boards:
                 with self._lock:
@@ -276,8 +301,8 @@ class ServedPipeline:
                 time.sleep(1)
             if time.monotonic() - noted > SELDOM:
                 noted = time.monotonic()
-                self._positions.store()
-            time.sleep(OFTEN)
+                self._store()
+            time.sleep(OFTEN if self.boards else SELDOM)
 
     # ── answering ─────────────────────────────────────────────────────────────────────────
 
@@ -286,7 +311,7 @@ class ServedPipeline:
         while any(self._step(board) for board in self._all_boards()):
             pass
 
-    def _answer(self) -> None:
+    def _serve_due(self) -> None:
         while not self._stopping:
             changes = self._changes
             worked = [self._step(board) for board in self._all_boards()]
@@ -314,7 +339,8 @@ class ServedPipeline:
     def _deliver(self, answer: ServedAnswer) -> None:
         self.latest[answer.query] = answer
         self.answered[answer.query] += 1
-        for subscriber in list(self._subscribers.get(answer.query, ())):
+        named = (answer.query, "")
+        for subscriber in [s for name in named for s in self._subscribers.get(name, ())]:
             try:
                 subscriber(answer)
             except Exception as error:  # of users: the others go on
@@ -330,7 +356,7 @@ class ServedPipeline:
             if self._note is not None:
                 self._note(note)
 
-    def _wake(self) -> None:
+    def _notify(self) -> None:
         with self._work:
             self._changes += 1
             self._work.notify_all()

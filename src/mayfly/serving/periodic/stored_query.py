@@ -64,7 +64,7 @@ class StoredQuery:
             return None
         return bound_query(name, plan, catalog, entry)
 
-    def known(self, known_since: Mapping[str, int]) -> StoredQuery:
+    def with_history(self, known_since: Mapping[str, int]) -> StoredQuery:
         """With what the checkpoint says of readers that came later."""
         instant = known_since.get(self.states[1], MIN_TIME)
         return replace(self, known_from=instant, group=(self.states[0], instant))
@@ -148,7 +148,7 @@ def bound_query(
     for task in program.tasks():
         if isinstance(task.operator, PaneStore):
             store = together.names[task]
-        elif task.operator.reads is not None:
+        elif task.operator.reads:
             reader = together.names[task]
     text = str(entry.get("text", ""))
     window = replace(scan.window, slide=outer_slide(plan))

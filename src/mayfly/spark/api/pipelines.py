@@ -91,6 +91,8 @@ class Pipeline:
         return Queries(self.session, queries, letters=self.declared.letters)
 
     def _sinks(self, query: Registered) -> list[Sink]:
+        if query.plan.serve is not None:
+            return []  # its answers are made, and written, by a server
         if (folder := self.declared.parquet_folder(query)) is not None:
             return [ParquetFiles(folder)]
         console = isinstance(query, QueryDefinition) and query.sink is not None
