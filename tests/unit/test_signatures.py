@@ -39,6 +39,7 @@ MANY_PARAMETERS = {
     "cli/archive_updates.py::create": COMMAND,
     "cli/query_command.py::query_command": COMMAND,
     "cli/run_command.py::run_command": COMMAND,
+    "cli/serve_command.py::serve_command": COMMAND,
     "kernels/asof_view.py::_partners": COMPILED,
     "kernels/exact_variances.py::_play": COMPILED,
     "kernels/frame_versions.py::_versions": COMPILED,

@@ -91,7 +91,10 @@ class StoredQuery:
     @cached_property
     def store(self) -> PaneStore:
         """What the pipeline keeps for it."""
-        return next(t.operator for t in self.kept.tasks() if isinstance(t.operator, PaneStore))
+        store: PaneStore = next(  # type: ignore[assignment]
+            t.operator for t in self.kept.tasks() if t.operator.is_standing
+        )
+        return store
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -113,7 +116,7 @@ class StoredQuery:
         interval = Interval(as_of, as_of + 1, as_of)
         results: dict[Task, Delta] = {}
         for task in self.answering.tasks():
-            if isinstance(task.operator, PaneStore):
+            if task.operator.is_standing:
                 results[task] = _shown(panes, as_of, self.length)
                 continue
             inputs = [results[source] for source in task.inputs if isinstance(source, Task)]
@@ -146,7 +149,7 @@ def bound_query(
     program = together.members[0].program
     store, reader = "", ""
     for task in program.tasks():
-        if isinstance(task.operator, PaneStore):
+        if task.operator.is_standing:
             store = together.names[task]
         elif task.operator.reads:
             reader = together.names[task]
