@@ -119,7 +119,7 @@ def test_240_queries_answer_from_panes_that_spark_makes(
     check(spark, tmp_path, 6, 240, monkeypatch)
 
 
-EIGHT_GROUPS = (
+EIGHT_GROUPS: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     (("k",), ("SUM(k)",)), (("k",), ("MAX(v)",)), (("g",), ("SUM(k)",)), (("g",), ("AVG(v)",)),
     (("k", "g"), ("SUM(k)",)), (("g",), ("COUNT(*)",)), (("k", "g"), ("MIN(v)",)),
     ((), ("SUM(k)",)),
@@ -130,12 +130,10 @@ EIGHT_GROUPS = (
 def test_240_queries_in_eight_groups_have_eight_logs(spark: SparkSession, tmp_path: Path) -> None:
     """As in the thesis (8.5.1): 30 windows each of eight questions."""
     rng = Random(8)
-    queries = {
-        f"q{number}": Query(
-            *EIGHT_GROUPS[number % 8], "", rng.randint(20, 100), rng.randint(1, 10), 0
-        )
-        for number in range(240)
-    }
+    queries = {}
+    for number in range(240):
+        keys, calls = EIGHT_GROUPS[number % 8]
+        queries[f"q{number}"] = Query(keys, calls, "", rng.randint(20, 100), rng.randint(1, 10), 0)
     batches = random_batches(rng, 3, (40, 60))
     recorded(tmp_path, batches)
     asked = session_of(spark, tmp_path).queries(**{name: q.cql for name, q in queries.items()})

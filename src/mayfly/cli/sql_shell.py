@@ -27,6 +27,7 @@ FORMATS = ("table", "json", "csv")
 HELP = """\
 SELECT …;               answer a query over views, relations, archives and files
 EXPLAIN SELECT …;       its plan; EXPLAIN name; the plan of a query of the pipeline
+EXPLAIN SHARING;        what the queries of the pipeline share of panes, and what that saves
 SHOW QUERIES;           what there is: STREAMS, RELATIONS, QUERIES, ARCHIVES
 CREATE …; INSERT …;     declare streams over files and relations, for this session only
 \\d [NAME]               what there is, or the columns of NAME

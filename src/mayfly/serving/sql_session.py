@@ -267,12 +267,14 @@ class SqlSession:
         return plan.answer(instant, version)
 
     def sharing(self) -> Sharing:
-        """What the queries of the pipeline, and those declared here, share of panes."""
+        """What the queries of the pipeline, or those declared here, share of panes."""
         # Here: to explain takes all operators.
         from mayfly.physical.explain.sharing import sharing_of_plans
 
-        plans = {} if self.reader is None else {n: v.plan for n, v in self.reader.views.items()}
-        plans |= {entry.name: entry.plan for entry in self.catalog.of_kind(QueryDefinition)}
+        if self.reader is not None:
+            plans = {name: view.plan for name, view in self.reader.views.items()}
+            return sharing_of_plans(plans, self.reader.catalog)
+        plans = {entry.name: entry.plan for entry in self.catalog.of_kind(QueryDefinition)}
         return sharing_of_plans(plans, self.catalog)
 
     def _explained(self, text: str, rest: str) -> Outcome:

@@ -128,6 +128,7 @@ def test_commands(checkpoint: Path) -> None:
     assert typed(checkpoint, "\\timing", ann)[-1].endswith(" ms")
     assert "RANGE 20" in "\n".join(typed(checkpoint, "EXPLAIN totals;"))
     assert "totals" in "\n".join(typed(checkpoint, f"EXPLAIN {ann}"))
+    assert "no panes" in "\n".join(typed(checkpoint, "EXPLAIN SHARING;"))
     assert "\\watch" in "\n".join(typed(checkpoint, "\\?"))
     with pytest.raises(Leaving):
         typed(checkpoint, "\\q")

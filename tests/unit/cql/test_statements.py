@@ -14,6 +14,7 @@ from mayfly.cql import (
     Delete,
     Drop,
     Explain,
+    ExplainSharing,
     Insert,
     OneTimeQuery,
     Show,
@@ -191,6 +192,10 @@ def test_explain_and_show() -> None:
     named = one("EXPLAIN COMPARE QUERY Busy")
     assert isinstance(named, Explain)
     assert (named.compare, named.name) == (True, "busy")
+    forms = ("", " TEXT", " json", " MERMAID")
+    sharing = [one(f"EXPLAIN SHARING{form}") for form in forms]
+    shown_as = [statement.form for statement in sharing if isinstance(statement, ExplainSharing)]
+    assert shown_as == ["TEXT", "TEXT", "JSON", "MERMAID"]
     shown = [one(f"SHOW {word}") for word in ("streams", "RELATIONS", "NRRS", "ARCHIVES")]
     assert [s.kind for s in shown if isinstance(s, Show)] == [
         "stream",
@@ -198,6 +203,13 @@ def test_explain_and_show() -> None:
         "NRR",
         "archive",
     ]
+
+
+def test_a_query_called_sharing_is_explained_as_others_are() -> None:
+    text = "CREATE QUERY sharing AS SELECT src FROM link1 [RANGE 1 MIN]; EXPLAIN sharing"
+    *_, explain = parse(text, CATALOG)
+    assert isinstance(explain, Explain)
+    assert explain.name == "sharing"
 
 
 def test_a_select_on_its_own_is_a_one_time_query() -> None:

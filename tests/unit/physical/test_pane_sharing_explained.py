@@ -12,6 +12,7 @@ from mayfly.cli.app import command_line
 from mayfly.kernels.pane_edges import edges, reach_of
 from mayfly.physical.explain.sharing import rows_of
 from mayfly.plan.window_kinds import Range, Slide
+from mayfly.runtime.local_session import LocalSession
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "sharing"
 QUERIES = GOLDEN / "pipeline.cql"
@@ -47,6 +48,32 @@ def test_json_says_what_the_text_does() -> None:
     values = json.loads(explained("--json"))
     assert [len(some["readers"]) for some in values["panes"]] == [3, 1]
     assert list(values["others"]) == ["latest"]
+
+
+@pytest.mark.parametrize(("form", "golden"), [("", "txt"), (" MERMAID", "mermaid")])
+def test_a_statement_says_what_the_option_does(tmp_path: Path, form: str, golden: str) -> None:
+    file = tmp_path / "pipeline.cql"
+    file.write_text(f"{QUERIES.read_text().rstrip().removesuffix(';')};\nEXPLAIN SHARING{form};\n")
+    done = CliRunner().invoke(command_line(["explain"]), ["explain", str(file)])
+    assert done.exit_code == 0, done.output
+    assert done.output.endswith(f"== sharing\n{(GOLDEN / f'sharing.{golden}').read_text()}")
+
+
+def test_a_session_says_it_too() -> None:
+    session = LocalSession()
+    session.execute(QUERIES.read_text())
+    assert session.sharing().text() == (GOLDEN / "sharing.txt").read_text().rstrip()
+
+
+def test_cpu_time_grows_with_panes_results_and_values() -> None:
+    session = LocalSession()
+    session.execute(QUERIES.read_text())
+    panes = session.sharing().panes
+    for some in panes:
+        assert 0 < some.shared.cpu <= some.alone.cpu
+        read = some.shared.touched - some.made
+        parts = (some.made, 600.0), (some.results, 550.0), (read, 5.0)
+        assert some.shared.cpu == pytest.approx(sum(n * cost for n, cost in parts) / 1000)
 
 
 def test_a_wrong_query_to_add_is_refused() -> None:

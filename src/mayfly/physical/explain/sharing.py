@@ -2,8 +2,9 @@
 
 The program that runs is looked at (see ``shared_program``), so nothing is claimed that is not done.
 Figures are of one group: rows that are kept, values that a refresh reads, values that are touched
-in an hour of a stream that brings every group in every pane (spec/periodic 1, 5). Alone means: with
-the panes of the query's own window only.
+in an hour of a stream that brings every group in every pane (spec/periodic 1, 5), and the CPU time
+that takes, by what a value took where it was measured (``python -m benchmarks.pane_costs``). Alone
+means: with the panes of the query's own window only.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from mayfly.display import counted, number
@@ -20,7 +21,7 @@ from mayfly.kernels.pane_groups import PaneGroups
 from mayfly.lifetime import NEVER, format_micros
 from mayfly.physical.compiled_plans import compiled_plans
 from mayfly.physical.program import Program, Task
-from mayfly.physical.shared_program import shared
+from mayfly.physical.shared_program import described, shared
 from mayfly.plan.catalog import Catalog
 from mayfly.plan.logical_operators import Output
 from mayfly.plan.plan_text import expression_text
@@ -28,6 +29,8 @@ from mayfly.plan.strategy import Strategy
 from mayfly.plan.window_kinds import Range
 
 HOUR = 3_600_000_000
+MADE_NANOSECONDS, RESULT_NANOSECONDS, READ_NANOSECONDS = 600.0, 550.0, 5.0
+"""CPU time of a pane that is made, kept and looked at; of a result; of a value read for it."""
 
 
 @dataclass(frozen=True)
@@ -40,14 +43,23 @@ class PaneCost:
     """Values that a refresh reads."""
     touched: float
     """Values that are written or read in an hour."""
+    cpu: float
+    """Microseconds of CPU time for these."""
 
     def __add__(self, other: PaneCost) -> PaneCost:
         return PaneCost(
-            self.rows + other.rows, self.reads + other.reads, self.touched + other.touched
-        )
+            self.rows + other.rows, self.reads + other.reads, self.touched + other.touched,
+            self.cpu + other.cpu,
+        )  # fmt: skip
+
+    def __sub__(self, other: PaneCost) -> PaneCost:
+        return PaneCost(
+            self.rows - other.rows, self.reads - other.reads, self.touched - other.touched,
+            self.cpu - other.cpu,
+        )  # fmt: skip
 
 
-NOTHING = PaneCost(0.0, 0.0, 0.0)
+NOTHING = PaneCost(0.0, 0.0, 0.0, 0.0)
 
 
 @dataclass(frozen=True)
@@ -65,7 +77,8 @@ class SharedReader:
         return (
             f"{self.query}  {self.rule}  {self.window} {self.asks}: reads "
             f"{_values(self.shared.reads)} a refresh, alone {number(self.alone.reads)}; keeps "
-            f"{number(self.shared.rows)} more, alone {number(self.alone.rows)}"
+            f"{number(self.shared.rows)} more, alone {number(self.alone.rows)}; takes "
+            f"{_time(self.shared.cpu)} of CPU an hour more, alone {_time(self.alone.cpu)}"
         )
 
 
@@ -82,6 +95,10 @@ class SharedPanes:
     readers: tuple[SharedReader, ...]
     shared: PaneCost
     alone: PaneCost
+    made: float
+    """Values that are written in an hour."""
+    results: float
+    """Results of all queries in an hour."""
 
     @property
     def head(self) -> str:
@@ -96,7 +113,8 @@ class SharedPanes:
             f"  cut at {', '.join(self.edges)}",
             f"  made of rows once for {queries}; in each group "
             f"{_saved('rows kept', self.shared.rows, self.alone.rows)}, "
-            f"{_saved('values touched in an hour', self.shared.touched, self.alone.touched)}",
+            f"{_saved('values touched in an hour', self.shared.touched, self.alone.touched)}, "
+            f"about {_time(self.shared.cpu)} of CPU in place of {_time(self.alone.cpu)}",
             *(f"    {reader}" for reader in self.readers),
         ]
 
@@ -126,7 +144,8 @@ class Sharing:
                 f"together: {counted(readers, 'query', 'queries')} from "
                 f"{counted(len(self.panes), 'state')} of panes; in each group "
                 f"{_saved('rows kept', shared.rows, alone.rows)}, "
-                f"{_saved('values touched in an hour', shared.touched, alone.touched)}"
+                f"{_saved('values touched in an hour', shared.touched, alone.touched)}, "
+                f"about {_time(shared.cpu)} of CPU in place of {_time(alone.cpu)}"
             )
         return "\n".join(lines) or "no query"
 
@@ -173,7 +192,8 @@ def added_cost(explained: Sharing, query: str) -> dict[str, Any]:
     words = (
         f"{number(reader.shared.rows)} rows more, alone {number(reader.alone.rows)}; "
         f"{number(reader.shared.touched)} values touched in an hour more, "
-        f"alone {number(reader.alone.touched)}"
+        f"alone {number(reader.alone.touched)}; {_time(reader.shared.cpu)} of CPU an hour more, "
+        f"alone {_time(reader.alone.cpu)}"
     )
     return {"words": words, "shared": asdict(reader.shared), "alone": asdict(reader.alone)}
 
@@ -208,18 +228,21 @@ def sharing_of(programs: Mapping[str, Program]) -> Sharing:
 
 
 def _panes(name: str, store: Any, readers: Sequence[tuple[str, PaneGroups]]) -> SharedPanes:
-    explained, before = [], NOTHING
+    explained, before, questions = [], NOTHING, set[str]()
     for index, (query, operator) in enumerate(readers):
         window = _window(operator)
         so_far = [_window(other) for _, other in readers[: index + 1]]
         after = cost_of(so_far, [other for _, other in readers[: index + 1]])
-        rule = "first" if index == 0 else "SS1"
-        if window in so_far[:-1] and operator.finds_once:
-            rule = "SS1, CS1"
+        rules = ["first" if index == 0 else "SS1"]
+        rules += ["CS1"] if window in so_far[:-1] and operator.finds_once else []
+        question = _question(operator)
+        rules += ["CS2"] if question in questions else []
+        questions |= {question} - {""}
+        rule = ", ".join(rules)
         asks = _plain(operator.detail.partition(" BY ")[0])
         reads = reads_of(operator, store.windows)
         own = cost_of([window], [operator])
-        added = PaneCost(after.rows - before.rows, reads, after.touched - before.touched)
+        added = replace(after - before, reads=reads)
         explained.append(SharedReader(query, rule, window.cql(), asks, added, own))
         before = after
     alone = sum((reader.alone for reader in explained), NOTHING)
@@ -231,17 +254,19 @@ def _panes(name: str, store: Any, readers: Sequence[tuple[str, PaneGroups]]) -> 
             + [f"values of {expression_text(value)}" for value in store.values]
         ),
         tuple(_edge_words(*family) for family in edges(store.windows)),
-        tuple(explained), before, alone,
+        tuple(explained), before, alone, HOUR * density(store.windows),
+        sum(HOUR / period_of(_window(operator)) for _, operator in readers),
     )  # fmt: skip
 
 
 def cost_of(windows: Sequence[Range], readers: Sequence[PaneGroups]) -> PaneCost:
     """Of one state for these windows: panes are written as they come, and read by readers."""
     reads = [reads_of(reader, windows) for reader in readers]
-    per_hour = HOUR * density(windows)
-    for reader, values in zip(readers, reads, strict=True):
-        per_hour += values * HOUR / period_of(_window(reader))
-    return PaneCost(rows_of(windows), sum(reads), per_hour)
+    made = HOUR * density(windows)
+    refreshes = [HOUR / period_of(_window(reader)) for reader in readers]
+    read = sum(values * often for values, often in zip(reads, refreshes, strict=True))
+    cpu = made * MADE_NANOSECONDS + sum(refreshes) * RESULT_NANOSECONDS + read * READ_NANOSECONDS
+    return PaneCost(rows_of(windows), sum(reads), made + read, cpu / 1000)
 
 
 def density(windows: Sequence[Range]) -> float:
@@ -262,14 +287,27 @@ def rows_of(windows: Sequence[Range], length: int = NEVER) -> float:
 
 def reads_of(reader: PaneGroups, windows: Sequence[Range]) -> float:
     """Values that a refresh reads: what came and what went, or all in the window where an aggregate
-    cannot subtract."""
+    cannot subtract. In one pass for all windows, sums are differences of two running ones."""
     window = _window(reader)
+    if _in_one_pass(reader):
+        plays = any(made.way.play is not None for made in reader.aggregators)
+        return rows_of(windows, window.duration) if plays else 2.0
     period = min(period_of(window), window.duration)
     old = [other for other in windows if reach_of(other) >= window.duration] or [window]
     changed = period * (density(windows) + density(old))
     if all(made.way.play is None for made in reader.aggregators):
         return changed
     return changed + rows_of(windows, window.duration)
+
+
+def _in_one_pass(reader: PaneGroups) -> bool:
+    return reader.joint(()) is not None
+
+
+def _question(reader: PaneGroups) -> str:
+    """What is equal for queries that are answered in one pass."""
+    operator = reader.joint(())
+    return "" if operator is None else described(operator.state_key())
 
 
 def _window(operator: PaneGroups) -> Range:
@@ -294,6 +332,13 @@ def _edge_words(period: int, phase: int) -> str:
 def _saved(what: str, shared: float, alone: float) -> str:
     share = f" ({100 * shared / alone:.0f} %)" if alone else ""
     return f"{number(shared)} {what} in place of {number(alone)}{share}"
+
+
+def _time(microseconds: float) -> str:
+    """CPU time of one group."""
+    if microseconds < 1000:
+        return f"{number(microseconds)} µs"
+    return f"{number(microseconds / 1000)} ms"
 
 
 def _values(count: float) -> str:
