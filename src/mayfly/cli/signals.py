@@ -35,6 +35,16 @@ def ending_signals() -> Iterator[None]:
 
 
 @contextmanager
+def interruptions() -> Iterator[None]:
+    """Within the block Ctrl-C raises KeyboardInterrupt: it ends what runs, not the command."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
 def _handled_by(handler: Callable[[int, object], None]) -> Iterator[None]:
     names = (signal.SIGINT, signal.SIGTERM)
     before = [signal.signal(number, handler) for number in names]

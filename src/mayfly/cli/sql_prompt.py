@@ -13,6 +13,7 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.lexers import PygmentsLexer
 from pygments.lexers.sql import SqlLexer
 
+from mayfly.cli.signals import interruptions
 from mayfly.cli.sql_shell import Leaving, SqlShell, is_complete
 from mayfly.errors import MayflyError
 from mayfly.plan.catalog import ColumnDefinition
@@ -72,13 +73,14 @@ def talk(shell: SqlShell, history: Path | None) -> None:
         completer=SqlCompleter(shell.session), complete_while_typing=False,
         key_bindings=_bindings(), prompt_continuation=MORE,
     )  # fmt: skip
-    while True:
-        try:
-            shell.run(prompt.prompt(PROMPT))
-        except KeyboardInterrupt:
-            continue
-        except (EOFError, Leaving):
-            return
+    with interruptions():
+        while True:
+            try:
+                shell.run(prompt.prompt(PROMPT))
+            except KeyboardInterrupt:
+                continue
+            except (EOFError, Leaving):
+                return
 
 
 def _bindings() -> KeyBindings:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import pexpect
 import pytest
 
 from mayfly.cli.app import COMMANDS
@@ -69,3 +71,37 @@ def test_scripts_are_installed_in_the_home_of_the_user(environment: dict[str, st
     home = Path(environment["HOME"])
     assert "mayfly.sh" in (home / ".bashrc").read_text()
     assert "complete_bash" in (home / ".bash_completions" / "mayfly.sh").read_text()
+
+
+def required(shell: str) -> str:
+    """Where a shell is: these tests are slow ones, so that others need none but bash."""
+    place = shutil.which(shell)
+    assert place is not None, f"install {shell} to run this test: apt-get install {shell}"
+    return place
+
+
+@pytest.mark.slow
+def test_fish_completes_with_summaries(environment: dict[str, str]) -> None:
+    script = 'mayfly --show-completion | source; complete -C "mayfly st"; complete -C "mayfly q"'
+    offered = output([required("fish"), "--no-config", "-c", script], environment).splitlines()
+    assert [line.split("\t")[0] for line in offered] == ["status", "query"]
+    assert COMMANDS["status"][1][:20] in offered[0]
+
+
+@pytest.mark.slow
+def test_zsh_completes_at_its_prompt(environment: dict[str, str]) -> None:
+    shell = pexpect.spawn(
+        required("zsh"), ["-f", "-i"], env={**environment, "TERM": "dumb"}, encoding="utf-8",
+        timeout=120, dimensions=(40, 200),
+    )  # fmt: skip
+    try:
+        shell.sendline("PROMPT='? '; autoload -Uz compinit; compinit -u -D; echo be''gun")
+        shell.expect("begun\r")
+        shell.sendline('eval "$(mayfly --show-completion)"; echo do""ne')
+        shell.expect("done\r")
+        shell.send("mayfly stat\t")
+        shell.expect("mayfly status ")
+        shell.send("--wat\t")
+        shell.expect("--watch ")  # zsh draws what is new
+    finally:
+        shell.close(force=True)

@@ -258,6 +258,11 @@ def test_in_a_terminal(terminal: Any, tmp_path: Path) -> None:
     terminal.send("FROM recent;\r")
     terminal.expect("1 row, as of 1970-01-01 00:00:28.999999 UTC")
     terminal.expect("mayfly>")
+    terminal.send("\\watch 0.1\r")
+    for _ in range(3):
+        terminal.expect("1 row, as of")
+    terminal.send("\x03")
+    terminal.expect("mayfly>")
     terminal.send("SELECT nme FROM recent;\r")
     terminal.expect(r"\^\^\^")
     terminal.expect("mayfly>")
