@@ -14,9 +14,11 @@ from sqlglot import exp
 from mayfly.cql.context import BindingContext
 from mayfly.cql.join_binder import conjuncts_of, split_equalities
 from mayfly.cql.over_parser import ASOF_FORM
+from mayfly.cql.restrictions import kind_of
 from mayfly.cql.scalar import ScalarBinder
 from mayfly.cql.scope import Item, Scope
 from mayfly.cql.stream_time import is_column, stream_time, tie_order
+from mayfly.patterns import Kind
 from mayfly.plan.expressions import Compare, Expression
 from mayfly.plan.logical_operators import Node, RelationScan
 from mayfly.plan.over_frames import AsofJoin, Match
@@ -157,7 +159,8 @@ class AsofBinder:
         for node, time in zip((left, right), times, strict=True):
             own = stream_time(self.context, node)
             if own is None:
-                return "rows of one side expire, or come from more than one stream"
+                expire = kind_of(node) is not Kind.MON
+                return "rows of a side expire" if expire else "a side is not one stream, as it came"
             if not is_column(time, own):
                 return f"{expression_text(time)} is not {own.name}, the time of its stream"
         return ""

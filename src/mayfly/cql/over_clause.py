@@ -17,10 +17,12 @@ from mayfly.cql.context import BindingContext
 from mayfly.cql.group_clause import aggregate_name
 from mayfly.cql.messages import suggestion
 from mayfly.cql.ordered_aggregates import is_ordered
+from mayfly.cql.restrictions import kind_of
 from mayfly.cql.scalar import ScalarBinder
 from mayfly.cql.scope import Aliases, Scope
 from mayfly.cql.stream_time import is_column, stream_time, tie_order
 from mayfly.cql.written_calls import WrittenCall, call_of
+from mayfly.patterns import Kind
 from mayfly.plan.expressions import Expression, Literal, as_type
 from mayfly.plan.frequent_call import APPROXIMATE, EXACT
 from mayfly.plan.logical_operators import Node, SortKey
@@ -114,7 +116,8 @@ def _obstacle(
         return "the rows of one instant are asked for"
     time = stream_time(context, rows)
     if time is None:
-        return "rows expire, or come from more than one stream without a window"
+        expire = kind_of(rows) is not Kind.MON
+        return "its rows expire" if expire else "its rows are not those of one stream, as they came"
     if not order or not is_column(order[0].expression, time):
         return f"the first key of ORDER BY is not {time.name}, the time of the stream"
     if order[0].descending:

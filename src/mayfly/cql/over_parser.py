@@ -61,6 +61,11 @@ class NeighbourSyntax(SparkParser):
             join.set("using", self._parse_using_identifiers())
         return cast("exp.Join", parser._placed(join, token))
 
+    def _parse_table_alias(self, *options: Any, **named: Any) -> exp.TableAlias | None:
+        if self._curr.text.upper() == "MATCH_CONDITION":
+            return None
+        return super()._parse_table_alias(*options, **named)
+
     def _match_condition(self, join: exp.Join) -> None:
         """``MATCH_CONDITION (r.t <= l.t)`` behind the table of an ASOF join."""
         token = self._curr

@@ -85,8 +85,10 @@ class AsofRows(Operator):
         return "a row meets the closest one of its key in one bucket"
 
     def holdings(self) -> tuple[Holding, ...]:
-        words = self.terms.words(1)
-        return (Holding("latest", Structure.GROUPS, "the last row of each key", None, words),)
+        words, what = self.terms.words(1), "the last row of each key"
+        reason = "a later row takes the place of an earlier one"
+        keys = self.terms.keys[1]
+        return (Holding("latest", Structure.GROUPS, what, 1, words, reason, per_key=1, keys=keys),)
 
     @property
     def keyed(self) -> bool:

@@ -52,7 +52,8 @@ class Holding:
 
     ``side`` is the input whose rows these are, None if they are the operator's own. ``spares``
     is how many stored rows there may be for each of them, ``note`` what else there is to say.
-    ``per_result`` bounds how many are kept for each result of the operator.
+    ``per_result`` bounds how many are kept for each result of the operator, ``lifetime`` for how
+    many µs, ``per_key`` how many of each value of ``keys``: then streams may go on for ever.
     """
 
     part: str
@@ -65,6 +66,9 @@ class Holding:
     spares: float = 1.0
     note: str = ""
     per_result: int | None = None
+    lifetime: int | None = None
+    per_key: int | None = None
+    keys: tuple[Expression, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -186,13 +186,20 @@ class OverRows(Alone):
         if self._by_time:
             shape = self._shape
             note = "" if self._span else "a frame from the first row on, of a function without sums"
-            held.append(Holding("recent", shape.form, "rows in reach", 0, words, note=note))
+            what = "rows in reach"
+            held.append(
+                Holding("recent", shape.form, what, 0, words, note=note, lifetime=self._span)
+            )
         if self._by_rows:
             what = f"the last {self._most:,} rows of each key" if words else "the last rows"
-            held.append(Holding("last", Structure.GROUPS, what, None, words))
+            held.append(self._per_key("last", what, "later rows push out earlier ones", self._most))
         if self._running:
-            held.append(Holding("totals", Structure.GROUPS, "totals", None, words))
+            held.append(self._per_key("totals", "totals", "a row adds to those of its key", 1))
         return tuple(held)
+
+    def _per_key(self, part: str, what: str, reason: str, most: int) -> Holding:
+        keys, words = self.terms.partition, self.key_words()
+        return Holding(part, Structure.GROUPS, what, 0, words, reason, per_key=most, keys=keys)
 
     # ── a step ────────────────────────────────────────────────────────────────────────────
 

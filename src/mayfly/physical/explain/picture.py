@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from math import inf, prod
 
 from mayfly.kernels.operator import Holding, Moving
 from mayfly.kernels.operator import Operator as Kernel
-from mayfly.optimizer.estimates import row_bytes
+from mayfly.optimizer.estimates import DEFAULT_PARTITIONS, SECOND, Flow, row_bytes
 from mayfly.optimizer.join_chains import executed
 from mayfly.optimizer.plan_cost import Costed
 from mayfly.optimizer.rule import RuleContext
@@ -250,9 +251,11 @@ class _Picture:
             results = self._figures(node)
             if holding.per_result is not None and results is not None:
                 rows = min(rows, holding.per_result * results.estimated.flow.size)
+            rows = min(rows, _bounded_rows(holding, figures.estimated.flow))
             size = rows * row_bytes(of.schema)
         if holding.side is not None and not isinstance(node, Output):
             grows = self._grows(edges[holding.side].source)
+        grows = grows and holding.lifetime is None and holding.per_key is None
         holds = holding.holds or edges[holding.side or 0].source.algebra
         reason = "; ".join(
             filter(None, (holding.reason or REASONS[holding.structure], holding.note))
@@ -271,6 +274,17 @@ class _Picture:
 
     def _exchange(self, route: Route, reason: str) -> Exchange:
         return Exchange(route.words, reason)
+
+
+def _bounded_rows(holding: Holding, flow: Flow) -> float:
+    """How many rows may be held of a flow, however long it goes on."""
+    rows = inf
+    if holding.lifetime is not None:
+        rows = min(rows, flow.rate * holding.lifetime / SECOND)
+    if holding.per_key is not None:
+        values = (flow.known_values(key) or DEFAULT_PARTITIONS for key in holding.keys)
+        rows = min(rows, holding.per_key * prod(values))
+    return rows
 
 
 def _source_words(name: str, source: Source) -> str:
