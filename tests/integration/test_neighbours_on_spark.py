@@ -1,5 +1,4 @@
-"""OVER and ASOF JOIN on Spark, all forms in one pipeline that is stopped and started again, give what
-each gives in this process."""
+"""OVER and ASOF JOIN on Spark, all forms in one pipeline that is stopped and started again."""
 
 from __future__ import annotations
 

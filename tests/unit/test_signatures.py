@@ -42,7 +42,6 @@ MANY_PARAMETERS = {
     "cli/serve_command.py::serve_command": COMMAND,
     "kernels/asof_view.py::_partners": COMPILED,
     "kernels/exact_variances.py::_play": COMPILED,
-    "kernels/frame_versions.py::_versions": COMPILED,
     "kernels/multiway_probe.py::_meet": COMPILED,
 }
 NAMES_ARE_DATA = "the names are the caller's: columns, members, queries, figures"

@@ -113,8 +113,8 @@ class FrameVersions:
             for far in (span.back_key, span.ahead_key)
         ]
         listed = _versions(
-            starts, ts, exp, peer, key, apart, distances is not None, span.back_rows,
-            span.ahead_rows, reach[0], reach[1], began, clock,
+            starts, ts, exp, peer, key, apart, span.back_rows, span.ahead_rows, reach[0],
+            reach[1], began, clock,
         )  # fmt: skip
         return FrameVersions(*listed)
 
@@ -144,97 +144,125 @@ def _grown(array: Int64s, size: int) -> Int64s:
 
 
 @compiled()
+def _with_key(alive: Int64s, total: int, apart: Bools) -> tuple[int, int]:
+    """Between which places the living rows stand that have a key."""
+    first, last = 0, total
+    while first < last and apart[alive[first]]:
+        first += 1
+    while first < last and apart[alive[last - 1]]:
+        last -= 1
+    return first, last
+
+
+@compiled()
+def _concerned(
+    row: int, alive: Int64s, total: int, peer: Int64s, key: Int64s | Floats, apart: Bools,
+    back_rows: int, ahead_rows: int, back_key: float, ahead_key: float,
+) -> tuple[int, int]:  # fmt: skip
+    """The places of living rows whose frames may hold a row that came or went."""
+    spot, end = 0, total
+    while spot < end:
+        middle = (spot + end) // 2
+        if alive[middle] < row:
+            spot = middle + 1
+        else:
+            end = middle
+    start = 0 if ahead_rows < 0 else max(0, spot - ahead_rows)
+    stop = total if back_rows < 0 else min(total, spot + back_rows + 1)
+    if back_key > 0 or ahead_key > 0:
+        if apart[row]:
+            start, stop = 0, total
+        else:
+            first, last = _with_key(alive, total, apart)
+            start = min(start, _at_least(key, alive, first, last, key[row] - ahead_key, False))
+            stop = max(stop, _at_least(key, alive, first, last, key[row] + back_key, True))
+    start, stop = min(start, spot), max(stop, spot)
+    while start > 0 and peer[alive[start - 1]] == peer[row]:
+        start -= 1
+    while stop < total and peer[alive[stop]] == peer[row]:
+        stop += 1
+    return start, stop
+
+
+@compiled()
+def _reached(
+    low: int, high: int, alive: Int64s, total: int, peer: Int64s, key: Int64s | Floats,
+    apart: Bools, back_rows: int, ahead_rows: int, back_key: float, ahead_key: float,
+) -> tuple[int, int]:  # fmt: skip
+    """The places of living rows that the frames of those from ``low`` to ``high`` may hold."""
+    start = 0 if back_rows < 0 else max(0, low - back_rows)
+    stop = total if ahead_rows < 0 else min(total, high + ahead_rows)
+    if back_key > 0 or ahead_key > 0:
+        first, last = _with_key(alive, total, apart)
+        lowest, highest = alive[low], alive[high - 1]
+        start = 0 if apart[lowest] else start
+        stop = total if apart[highest] else stop
+        start = min(start, _at_least(key, alive, first, last, key[lowest] - back_key, False))
+        stop = max(stop, _at_least(key, alive, first, last, key[highest] + ahead_key, True))
+    while start > 0 and peer[alive[start - 1]] == peer[alive[start]]:
+        start -= 1
+    while stop < total and peer[alive[stop]] == peer[alive[stop - 1]]:
+        stop += 1
+    return start, stop
+
+
+@compiled()
+def _moments(ts: Int64s, exp: Int64s, began: int, clock: int) -> Int64s:
+    """The instants of a step at which rows come or go."""
+    moments, count = np.empty(2 * len(ts), np.int64), 0
+    for row in range(len(ts)):
+        if ts[row] >= began:
+            moments[count] = ts[row]
+            count += 1
+        if exp[row] < clock:
+            moments[count] = exp[row]
+            count += 1
+    return np.unique(moments[:count])
+
+
+@compiled()
 def _versions(
     starts: Int64s, ts: Int64s, exp: Int64s, peer: Int64s, key: Int64s | Floats, apart: Bools,
-    measured: bool, back_rows: int, ahead_rows: int, back_key: float, ahead_key: float,
-    began: int, clock: int,
+    back_rows: int, ahead_rows: int, back_key: float, ahead_key: float, began: int, clock: int,
 ) -> tuple[Int64s, Int64s, Bools, Int64s]:  # fmt: skip
     place, version, marks = np.empty(64, np.int64), np.empty(64, np.int64), np.empty(64, np.int64)
     instants, size, versions = np.empty(64, np.int64), 0, 0
     for partition in range(len(starts) - 1):
         first, last = starts[partition], starts[partition + 1]
-        moments = np.empty(2 * (last - first), np.int64)
-        count = 0
-        for row in range(first, last):
-            if ts[row] >= began:
-                moments[count] = ts[row]
-                count += 1
-            if exp[row] < clock:
-                moments[count] = exp[row]
-                count += 1
-        moments = np.unique(moments[:count])
         alive = np.empty(last - first, np.int64)
-        for moment in moments:
-            total = 0
+        lows, highs = np.empty(last - first, np.int64), np.empty(last - first, np.int64)
+        for moment in _moments(ts[first:last], exp[first:last], began, clock):
+            total = ranges = 0
             for row in range(first, last):
                 if ts[row] <= moment and exp[row] > moment:
                     alive[total] = row
                     total += 1
-            low, high = total, 0
             for row in range(first, last):
                 if ts[row] != moment and exp[row] != moment:
                     continue
-                spot = 0
-                end = total
-                while spot < end:
-                    middle = (spot + end) // 2
-                    if alive[middle] < row:
-                        spot = middle + 1
-                    else:
-                        end = middle
-                start = 0 if ahead_rows < 0 else max(0, spot - ahead_rows)
-                stop = total if back_rows < 0 else min(total, spot + back_rows + 1)
-                if measured and (back_key > 0 or ahead_key > 0):
-                    if apart[row]:
-                        start, stop = 0, total
-                    else:
-                        solid, end = 0, total
-                        while solid < end and apart[alive[solid]]:
-                            solid += 1
-                        while solid < end and apart[alive[end - 1]]:
-                            end -= 1
-                        sought = key[row] - ahead_key
-                        start = min(start, _at_least(key, alive, solid, end, sought, False))
-                        sought = key[row] + back_key
-                        stop = max(stop, _at_least(key, alive, solid, end, sought, True))
-                begin = min(start, spot)
-                while begin > 0 and peer[alive[begin - 1]] == peer[row]:
-                    begin -= 1
-                stop = max(stop, spot)
-                while stop < total and peer[alive[stop]] == peer[row]:
-                    stop += 1
-                low, high = min(low, begin), max(high, stop)
-            if low >= high:
-                continue
-            wide_low = 0 if back_rows < 0 else max(0, low - back_rows)
-            wide_high = total if ahead_rows < 0 else min(total, high + ahead_rows)
-            if measured and (back_key > 0 or ahead_key > 0):
-                solid, end = 0, total
-                while solid < end and apart[alive[solid]]:
-                    solid += 1
-                while solid < end and apart[alive[end - 1]]:
-                    end -= 1
-                if apart[alive[low]]:
-                    wide_low = 0
-                else:
-                    sought = key[alive[low]] - back_key
-                    wide_low = min(wide_low, _at_least(key, alive, solid, end, sought, False))
-                if apart[alive[high - 1]]:
-                    wide_high = total
-                else:
-                    sought = key[alive[high - 1]] + ahead_key
-                    wide_high = max(wide_high, _at_least(key, alive, solid, end, sought, True))
-            while wide_low > 0 and peer[alive[wide_low - 1]] == peer[alive[wide_low]]:
-                wide_low -= 1
-            while wide_high < total and peer[alive[wide_high]] == peer[alive[wide_high - 1]]:
-                wide_high += 1
-            more = wide_high - wide_low
-            place, version = _grown(place, size + more), _grown(version, size + more)
-            marks, instants = _grown(marks, size + more), _grown(instants, versions + 1)
-            for spot in range(wide_low, wide_high):
-                place[size], version[size] = alive[spot], versions
-                marks[size] = 1 if low <= spot < high else 0
-                size += 1
-            instants[versions] = moment
-            versions += 1
+                low, high = _concerned(
+                    row, alive, total, peer, key, apart, back_rows, ahead_rows, back_key, ahead_key
+                )
+                # Rows come in order, so a range meets the one before it or stands behind it.
+                if low < high and ranges and low <= highs[ranges - 1]:
+                    lows[ranges - 1] = min(lows[ranges - 1], low)
+                    highs[ranges - 1] = max(highs[ranges - 1], high)
+                elif low < high:
+                    lows[ranges], highs[ranges] = low, high
+                    ranges += 1
+            for number in range(ranges):
+                low, high = lows[number], highs[number]
+                start, stop = _reached(
+                    low, high, alive, total, peer, key, apart, back_rows, ahead_rows, back_key,
+                    ahead_key,
+                )  # fmt: skip
+                more = size + stop - start
+                place, version = _grown(place, more), _grown(version, more)
+                marks, instants = _grown(marks, more), _grown(instants, versions + 1)
+                for spot in range(start, stop):
+                    place[size], version[size] = alive[spot], versions
+                    marks[size] = 1 if low <= spot < high else 0
+                    size += 1
+                instants[versions] = moment
+                versions += 1
     return place[:size], version[:size], marks[:size] == 1, instants[:versions]

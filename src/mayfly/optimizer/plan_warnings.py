@@ -14,6 +14,7 @@ from mayfly.plan.logical_operators import (
     StreamScan,
     SubqueryWindow,
 )
+from mayfly.plan.over_frames import Over
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,8 @@ def single_task(node: Node) -> Warned:
             hint = "add PARTITION BY to the window if the n latest of each key are meant"
         case GroupAggregate():
             hint = "add GROUP BY, or a SLIDE so that less is sent"
+        case Over():
+            hint = "add PARTITION BY to OVER if the rows of each key are meant"
         case Join():
             hint = "add an equality between the inputs to the join condition"
         case AntiJoin(kind=Negation.NOT_IN):

@@ -48,6 +48,10 @@ FORMS = {
     "what leaves": f"SELECT k FROM (SELECT Dstream(DISTINCT k) FROM {S}) [RANGE 100 us] q",
     "band": f"SELECT s.k, t.k AS o FROM {S} JOIN {T} ON s.k BETWEEN t.k - 1 AND t.k + 1",
     "band of an outer join": f"SELECT s.k, t.k AS o FROM {S} LEFT JOIN {T} ON abs(s.k - t.k) <= 1",
+    "over": f"SELECT SUM(x) OVER (PARTITION BY k ORDER BY ts ROWS 2 PRECEDING) AS c, LEAD(x) OVER "
+    f"(PARTITION BY k ORDER BY ts) AS l, RANK() OVER (PARTITION BY k ORDER BY x) AS r FROM {S}",
+    "asof": f"SELECT s.x, t.x AS o FROM {S} LEFT ASOF JOIN {T} MATCH_CONDITION (t.ts <= s.ts) "
+    "ON s.k = t.k",
     "left join with a relation": f"SELECT s.k, r.b FROM {S} LEFT JOIN r ON s.k = r.a",
     "left join with an NRR": f"SELECT s.k, n.b FROM {S} LEFT JOIN n ON s.k = n.a",
 }

@@ -8,18 +8,7 @@ from mayfly.optimizer.labels import describe
 from mayfly.optimizer.plan_warnings import ENDLESS_ANSWER, Warned, never_true, single_task
 from mayfly.physical.explain.model import ExplainedOperator, PhysicalPlan
 from mayfly.plan.expressions import Literal
-from mayfly.plan.logical_operators import (
-    AntiJoin,
-    GroupAggregate,
-    Join,
-    Negation,
-    Node,
-    Output,
-    Select,
-    StreamScan,
-    SubqueryWindow,
-)
-from mayfly.plan.over_frames import Over
+from mayfly.plan.logical_operators import Node, Output, Select
 
 
 def warnings_of(plan: PhysicalPlan) -> tuple[Warned, ...]:
@@ -48,28 +37,3 @@ def _own(operator: ExplainedOperator, node: Node) -> Iterator[Warned]:
         )
     if isinstance(node, Select) and isinstance(node.predicate, Literal):
         yield never_true(node)
-        yield Warned(
-            f"{describe(node)} is never true: nothing passes it", "check the conditions of WHERE"
-        )
-
-
-def _single_task(node: Node) -> Warned:
-    what = describe(node)
-    match node:
-        case SubqueryWindow(wstream=True):
-            hint = "use RANGE if the results of the last while are meant"
-        case StreamScan(window=window) if not window.counts_rows:
-            hint = "select and project after the window that counts rows"
-        case StreamScan() | SubqueryWindow():
-            hint = "add PARTITION BY to the window if the n latest of each key are meant"
-        case GroupAggregate():
-            hint = "add GROUP BY, or a SLIDE so that less is sent"
-        case Over():
-            hint = "add PARTITION BY to OVER if the rows of each key are meant"
-        case Join():
-            hint = "add an equality between the inputs to the join condition"
-        case AntiJoin(kind=Negation.NOT_IN):
-            hint = "use NOT EXISTS, or declare both columns NOT NULL"
-        case _:
-            hint = "add an equality between the inputs"
-    return Warned(f"{what} runs in a single task", hint)
