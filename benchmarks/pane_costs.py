@@ -25,9 +25,9 @@ from mayfly.cql.binder import bind_query
 from mayfly.kernels.delta import Delta
 from mayfly.kernels.interval import Interval
 from mayfly.lifetime import MIN_TIME
-from mayfly.physical.compiled_plans import compiled_plans
 from mayfly.physical.explain.sharing import sharing_of
 from mayfly.physical.joint_readers import joint
+from mayfly.physical.plan_programs import programs_of_plans
 from mayfly.physical.program import Task
 from mayfly.physical.shared_program import SharedProgram, shared
 
@@ -64,7 +64,7 @@ def seconds_a_batch(texts: dict[str, str], without: tuple[str, ...]) -> tuple[fl
     """CPU time, and what the model says of these queries."""
     catalog = catalog_after(parse(DECLARED))
     plans = {name: bind_query(cql, catalog) for name, cql in texts.items()}
-    programs = compiled_plans(plans, catalog, without=without)
+    programs = programs_of_plans(plans, catalog, without=without)
     tasks = steps_of(shared(programs, {}))
     states = {task: task.operator.state() for task in tasks}
     clock, spent = MIN_TIME, []

@@ -127,11 +127,11 @@ def _shared(
     """What the queries of a pipeline have in common, if there is more than one."""
     if len(queries) < 2:
         return None
-    from mayfly.physical.compiled_plans import compiled_plans
     from mayfly.physical.explain.shared_parts import together
+    from mayfly.physical.plan_programs import programs_of_plans
 
     plans = {each.name: each.plan for each in queries}
-    return together(compiled_plans(plans, catalog_after(statements), strategy, without or []))
+    return together(programs_of_plans(plans, catalog_after(statements), strategy, without or []))
 
 
 def _registered(statements: list[Statement]) -> list[Query]:

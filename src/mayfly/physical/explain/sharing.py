@@ -19,7 +19,7 @@ from mayfly.display import counted, number
 from mayfly.kernels.pane_edges import edges, period_of, reach_of
 from mayfly.kernels.pane_groups import PaneGroups
 from mayfly.lifetime import NEVER, format_micros
-from mayfly.physical.compiled_plans import compiled_plans
+from mayfly.physical.plan_programs import programs_of_plans
 from mayfly.physical.program import Program, Task
 from mayfly.physical.shared_program import described, shared
 from mayfly.plan.catalog import Catalog
@@ -205,7 +205,7 @@ def sharing_of_plans(
     without: Sequence[str] = (),
 ) -> Sharing:
     """What queries share when they run together, by their logical plans."""
-    return sharing_of(compiled_plans(plans, catalog, strategy, without))
+    return sharing_of(programs_of_plans(plans, catalog, strategy, without))
 
 
 def sharing_of(programs: Mapping[str, Program]) -> Sharing:

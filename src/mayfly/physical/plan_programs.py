@@ -13,7 +13,7 @@ from mayfly.plan.logical_operators import Output
 from mayfly.plan.strategy import Strategy
 
 
-def compiled_plans(
+def programs_of_plans(
     plans: Mapping[str, Output],
     catalog: Catalog,
     strategy: Strategy = Strategy.UPA,
