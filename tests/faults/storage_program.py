@@ -25,6 +25,7 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 
 from mayfly import faults
+from mayfly.arrays.compilation import load_compiled
 from mayfly.errors import CommitConflict, MayflyError
 from mayfly.storage import (
     EXP,
@@ -271,7 +272,9 @@ def together(requests: list[dict[str, Any]]) -> list[list[object]]:
 
 
 def serve() -> None:
-    lifetimes([1])  # the first array imports pandas: once here, not once per child
+    # Once here, not once per child: the first array imports pandas, the first call machine code.
+    lifetimes([1])
+    load_compiled()
     assert "pyspark" not in sys.modules
     for line in sys.stdin:
         print(json.dumps(together(json.loads(line))), flush=True)
