@@ -9,7 +9,7 @@ import pytest
 
 from mayfly.testing.instant_oracle import TwoTexts
 from mayfly.testing.survey_aggregates import survey_aggregates
-from mayfly.testing.survey_forms import band, derived, unnested
+from mayfly.testing.survey_forms import band, derived, top, unnested
 from tests.property.survey_streams import check_forms
 
 FORMS: dict[str, Callable[[Random, str], TwoTexts]] = {
@@ -17,6 +17,7 @@ FORMS: dict[str, Callable[[Random, str], TwoTexts]] = {
     "unnest": unnested,
     "derived": derived,
     "band": band,
+    "top": top,
 }
 STREAMS, QUERIES = 20, 5
 """So many streams, with so many queries each, in every run of the tests."""

@@ -147,7 +147,8 @@ class CqlParser(ElementParser, NeighbourSyntax):
         elif nested and self._match(TokenType.L_PAREN):
             inner = self._parse_select(nested=True)
             if inner is None:
-                raise self._problem("expected SELECT", f"a query is {ORDER_OF_CLAUSES}")
+                hint = HINTS.get(self._curr.text.upper(), f"a query is {ORDER_OF_CLAUSES}")
+                raise self._problem("expected SELECT", hint)
             self._match_r_paren()
             query = self._placed(exp.Subquery(this=inner), token)
         else:
@@ -212,6 +213,9 @@ class CqlParser(ElementParser, NeighbourSyntax):
     def _block(self) -> exp.Select:
         self._match(TokenType.ALL)
         distinct = exp.Distinct() if self._match(TokenType.DISTINCT) else None
+        if distinct and self._curr.text.upper() == "ON":
+            hint = "write PARTITION BY k in ROW_NUMBER() OVER (…) AS n in a sub-query, and n = 1"
+            raise self._problem("DISTINCT ON is not in the language", hint)
         outputs = self._parse_csv(self._parse_expression)
         if not outputs:
             raise self._problem(

@@ -169,7 +169,7 @@ def _outer_join(
         if side == "RIGHT":
             left, right = right, left
             equalities = tuple(Equality(pair.right, pair.left) for pair in equalities)
-        return _stored_left_join(context, left, right, equalities, residual, position)
+        return stored_left_join(context, left, right, equalities, residual, position)
     if side == "LEFT":
         alias = context.aliases.fresh("unmatched")
         return left_join(left, right, equalities, residual, alias, position)
@@ -184,7 +184,7 @@ def _outer_join(
     return UnionAll(tuple(parts), None, position=position)
 
 
-def _stored_left_join(
+def stored_left_join(
     context: BindingContext,
     left: Node,
     relation: Node,

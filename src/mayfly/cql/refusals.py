@@ -7,7 +7,8 @@ from mayfly.plan.types import TYPE_NAMES
 ORDER_OF_CLAUSES = "SELECT … FROM … WHERE … GROUP BY … HAVING … ORDER BY … LIMIT …"
 
 HINTS = {
-    "QUALIFY": "QUALIFY is not in the language; filter in an outer query over a sub-query",
+    "QUALIFY": "QUALIFY is not in the language; write SELECT … FROM (SELECT …, ROW_NUMBER() OVER "
+    "(PARTITION BY k ORDER BY x) AS n FROM …) q WHERE n <= 3",
     "PIVOT": "PIVOT is not in the language; write one aggregate per column: "
     "SUM(x) FILTER (WHERE k = 'a') AS a, SUM(x) FILTER (WHERE k = 'b') AS b",
     "UNPIVOT": "UNPIVOT is not in the language; write SELECT 'a' AS name, a AS value FROM s "

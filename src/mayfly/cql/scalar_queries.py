@@ -1,9 +1,10 @@
 """Queries used as values, in SELECT, WHERE and HAVING.
 
 Accepted where one row at most is provable, so that no batch can die of a second one: an aggregate
-without GROUP BY, or ORDER BY … LIMIT 1. A query on its own is joined as the one row it is. An
-aggregate that depends on the row around it by equalities is decorrelated: grouped by its own sides
-of them and joined LEFT by them, COUNT with 0 where there is no group. No row is NULL.
+without GROUP BY, ORDER BY … LIMIT 1, or a relation by its key (stored_values.py). A query on its
+own is joined as the one row it is. An aggregate that depends on the row around it by equalities is
+decorrelated: grouped by its own sides of them and joined LEFT by them, COUNT with 0 where there is
+no group. No row is NULL.
 """
 
 from __future__ import annotations
@@ -23,11 +24,15 @@ from mayfly.cql.outer_joins import join_entries
 from mayfly.cql.output_kind import drop_rstream
 from mayfly.cql.scalar import ScalarBinder
 from mayfly.cql.scope import Scope
+from mayfly.cql.stored_values import StoredValue, looked_up
 from mayfly.plan.expressions import Column, Expression, Literal
 from mayfly.plan.logical_operators import DECORRELATED, Equality, Join, Node, Position, Select
 from mayfly.plan.outer_join import left_join
 
-_ONE_ROW = "write an aggregate such as MAX(x), or ORDER BY … LIMIT 1; or join it in FROM"
+_ONE_ROW = (
+    "write an aggregate such as MAX(x), or ORDER BY … LIMIT 1; name the whole KEY of a relation; "
+    "or join it in FROM"
+)
 
 
 @dataclass(frozen=True)
@@ -40,6 +45,8 @@ class QueryValue:
     """Whether there is always one row."""
     place: exp.Expr
     position: Position | None
+    stored: StoredValue | None = None
+    """A row of a relation, found by its key."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +59,9 @@ class QueryValues:
     def beside(self, rows: Node, condition: Expression | None = None) -> Node:
         """The rows with the values beside them, where the condition holds."""
         for value in self.values:
-            if value.is_certain:
+            if value.stored is not None:
+                rows = value.stored.beside(self.context, rows)
+            elif value.is_certain:
                 rows = Join((rows, value.node), (), None, position=value.position)
             else:
                 alias = self.context.aliases.fresh("unmatched")
@@ -119,6 +128,10 @@ def _bound(
             raise context.error(query, problem, "select exactly the value")
         if has_aggregate(tree.expressions[0]) and not tree.args.get("group"):
             return _Aggregate(context, binder, tree, bind_query).bound(name)
+        if (lookup := looked_up(context, binder.scope, tree, bind_query)) is not None:
+            expression, table = lookup
+            value = QueryValue(table.table, (), False, query, table.position, table)
+            return _padded(expression), value
     limit = tree.args.get("limit")
     first = limit is not None and limit.args["expression"].name in ("0", "1")
     if not first or not tree.args.get("order"):
@@ -128,6 +141,13 @@ def _bound(
     node = bind_query(context, tree, name, closed)
     value = QueryValue(node, (), False, query, context.position(query))
     return replace(node.schema[0], may_be_null=True), value
+
+
+def _padded(expression: Expression) -> Expression:
+    """The expression where there may be no row."""
+    return expression.transform(
+        lambda part: replace(part, may_be_null=True) if isinstance(part, Column) else part
+    )
 
 
 @dataclass(frozen=True)

@@ -136,3 +136,25 @@ def band(rng: Random, window: str) -> TwoTexts:
         f"SELECT s.i, s.x, r.k, r.z FROM s [{window}] {side}JOIN r [{window}] ON {near}",
         f"SELECT {tau}, s.i, s.x, r.k, r.z FROM s {side}JOIN r ON s.tau = r.tau AND {near}",
     )
+
+
+# ── the first rows of each group ──────────────────────────────────────────────────────────
+
+
+def top(rng: Random, window: str) -> TwoTexts:
+    """Rows whose number in their group is small, by each of the ways to number them."""
+    function = rng.choice(("ROW_NUMBER", "RANK", "DENSE_RANK"))
+    key = rng.choice(("k", "t", ""))
+    descending, most = rng.random() < 0.5, rng.choice((1, 2, 3))
+    order = f"x {'DESC NULLS LAST' if descending else 'NULLS FIRST'}"
+    # Of equal rows ROW_NUMBER takes the first of the stream.
+    ties = ", ts, seq" if function == "ROW_NUMBER" else ""
+    partition = f"PARTITION BY {key} " if key else ""
+    condition = rng.choice((f"n <= {most}", f"n < {most + 1}", "n = 1"))
+    columns = rng.choice(("k, i, x, t", "k, i, x, t, n"))
+    return TwoTexts(
+        f"SELECT {columns} FROM (SELECT k, i, x, t, {function}() OVER ({partition}ORDER BY "
+        f"x{' DESC' if descending else ''}) AS n FROM s [{window}]) q WHERE {condition}",
+        f"SELECT tau, {columns} FROM (SELECT tau, k, i, x, t, {function}() OVER (PARTITION BY tau"
+        f"{f', {key}' if key else ''} ORDER BY {order}{ties}) AS n FROM s) WHERE {condition}",
+    )
