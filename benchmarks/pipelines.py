@@ -8,7 +8,8 @@ reports them (triggerExecution), the first ones left out as warm-up.
 
 Where Spark has no such query, its nearest operator stands in, which does less: a duplicate is told
 by ``dropDuplicatesWithinWatermark`` but not when a value has left the window; an outer join tells
-who stayed alone for a whole window, not who is alone now.
+who stayed alone for a whole window, not who is alone now. OVER and ASOF JOIN are not for streams
+there: ``transformWithStateInPandas`` keeps what they need, and takes rows as they come.
 
     python -m benchmarks.pipelines --query DISTINCT --record pipelines
 """
@@ -133,6 +134,28 @@ QUESTIONS = {
         10_000,
         alive="ts <= {at}",
         peer="transformWithStateInPandas",
+    ),
+    "OVER": Question(
+        (
+            "SELECT k, v, SUM(v) OVER (PARTITION BY k ORDER BY ts RANGE BETWEEN "
+            "INTERVAL 10 SECONDS PRECEDING AND CURRENT ROW) AS x FROM s",
+        ),
+        "SELECT k, v, (sum(v) OVER (PARTITION BY k ORDER BY ts RANGE BETWEEN 10000000 PRECEDING "
+        "AND CURRENT ROW))::BIGINT AS x FROM s",
+        10_000,
+        alive="ts <= {at}",
+        peer="transformWithStateInPandas, sums",
+    ),
+    "ASOF": Question(
+        (
+            "SELECT a.k, a.v, b.v AS w FROM a ASOF JOIN b MATCH_CONDITION (b.ts <= a.ts) "
+            "ON a.k = b.k",
+        ),
+        "SELECT a.k, a.v, b.v AS w FROM a ASOF JOIN b ON a.k = b.k AND a.ts >= b.ts",
+        10_000,
+        ("a", "b"),
+        alive="ts <= {at}",
+        peer="transformWithStateInPandas, latest",
     ),
     **{
         f"{count} of ten queries": Question(

@@ -138,6 +138,77 @@ def last_ten(spark: Any, folder: Path) -> Any:
     )
 
 
+def frame_sums(spark: Any, folder: Path) -> Any:
+    """Each row with the sum over its key's last ten seconds, by arrays of pandas and NumPy."""
+    import numpy as np
+    import pandas as pd
+    from pyspark.sql.streaming.stateful_processor import StatefulProcessor
+
+    class FrameSums(StatefulProcessor):
+        def init(self, handle: Any) -> None:
+            self.kept = handle.getValueState("kept", "ts ARRAY<BIGINT>, v ARRAY<BIGINT>")
+
+        def handleInputRows(  # noqa: N802
+            self, key: Any, rows: Iterator[Any], timers: Any
+        ) -> Iterator[Any]:
+            new = pd.concat(list(rows)).sort_values("us")
+            held = self.kept.get() if self.kept.exists() else ([], [])
+            times = np.concatenate([np.array(held[0], np.int64), new["us"].to_numpy()])
+            values = np.concatenate([np.array(held[1], np.int64), new["v"].to_numpy()])
+            totals = np.append(0, np.cumsum(values))
+            first = np.searchsorted(times, times - 10_000_000)
+            sums = totals[1:] - totals[first]
+            reach = times >= times[-1] - 10_000_000
+            self.kept.update((times[reach].tolist(), values[reach].tolist()))
+            yield pd.DataFrame({"k": key[0], "v": new["v"], "x": sums[len(held[0]) :]})
+
+        def close(self) -> None:
+            pass
+
+    rows = read_side(spark, folder, "s").selectExpr("k", "v", "unix_micros(ts) AS us")
+    return rows.groupBy("k").transformWithStateInPandas(
+        FrameSums(), "k BIGINT, v BIGINT, x BIGINT", "Append", "None"
+    )
+
+
+def latest_rows(spark: Any, folder: Path) -> Any:
+    """Each row of a with the last one of b before it; both streams as one, by key."""
+    import pandas as pd
+    from pyspark.sql.streaming.stateful_processor import StatefulProcessor
+
+    class LatestRow(StatefulProcessor):
+        def init(self, handle: Any) -> None:
+            self.latest = handle.getValueState("latest", "v BIGINT")
+
+        def handleInputRows(  # noqa: N802
+            self, key: Any, rows: Iterator[Any], timers: Any
+        ) -> Iterator[Any]:
+            new = pd.concat(list(rows)).sort_values(["us", "side"], ascending=[True, False])
+            before = self.latest.get()[0] if self.latest.exists() else None
+            partner = new["v"].where(new["side"] == 1).ffill()
+            partner = partner if before is None else partner.fillna(before)
+            if pd.notna(partner.iloc[-1]):
+                self.latest.update((int(partner.iloc[-1]),))
+            met = (new["side"] == 0) & partner.notna()
+            yield pd.DataFrame({"k": key[0], "v": new["v"][met], "w": partner[met].astype("int64")})
+
+        def close(self) -> None:
+            pass
+
+    sides = [
+        read_side(spark, folder, name).selectExpr(
+            "k", "v", "unix_micros(ts) AS us", f"{side} AS side"
+        )
+        for side, name in enumerate("ab")
+    ]
+    return (
+        sides[0]
+        .unionAll(sides[1])
+        .groupBy("k")
+        .transformWithStateInPandas(LatestRow(), "k BIGINT, v BIGINT, w BIGINT", "Append", "None")
+    )
+
+
 _WINDOWS = """
     SELECT count(*), sum(k::HUGEINT), sum(x::HUGEINT) FROM (
         SELECT k, {aggregate}(v) AS x, u.e FROM s,
@@ -182,5 +253,20 @@ PEERS: dict[str, SparkPeer] = {
         "SELECT (SELECT count(*) FROM s), count(*), sum(v) FROM (FROM s QUALIFY "
         "row_number() OVER (PARTITION BY k ORDER BY ts DESC) <= 10)",
         settings=LOGGED_ROCKSDB,  # transformWithState needs this store
+    ),
+    "transformWithStateInPandas, sums": SparkPeer(
+        frame_sums,
+        "count(*);sum(k);sum(v);sum(x)",
+        "SELECT count(*), sum(k), sum(v), sum(x) FROM (SELECT k, v, sum(v) OVER (PARTITION BY k "
+        "ORDER BY ts RANGE BETWEEN 10000000 PRECEDING AND CURRENT ROW) AS x FROM s)",
+        settings=LOGGED_ROCKSDB,
+    ),
+    "transformWithStateInPandas, latest": SparkPeer(
+        latest_rows,
+        "count(*);sum(k);sum(v * 3 + w)",
+        "SELECT count(*), sum(a.k), sum(a.v * 3 + b.v) FROM a ASOF JOIN b ON a.k = b.k "
+        "AND a.ts >= b.ts",
+        ("a", "b"),
+        settings=LOGGED_ROCKSDB,
     ),
 }
