@@ -99,8 +99,14 @@ class AsofBinder:
         place = self.join.args.get("match_condition")
         version = _version(self.join)
         if version is not None:
-            if rest:
-                raise self._stray(rest[0])
+            if rest or place is not None:
+                raise (
+                    self._stray(rest[0])
+                    if rest
+                    else self.context.error(
+                        self.join, "FOR SYSTEM_TIME AS OF says which row is meant", ASOF_FORM
+                    )
+                )
             return self._as_of(binder.bind(version), sides)
         if place is not None:
             if rest:
@@ -166,6 +172,11 @@ class AsofBinder:
         return ""
 
 
+def reads_version(join: exp.Expr, item: Item) -> bool:
+    """Whether a relation is joined as it was at an instant."""
+    return _version(join) is not None and isinstance(item.node, RelationScan)
+
+
 def read_as_of(
     context: BindingContext, join: exp.Expr, before: list[Item], item: Item, binder: ScalarBinder
 ) -> Item:
@@ -173,6 +184,9 @@ def read_as_of(
     version, node = _version(join), item.node
     if version is None or not isinstance(node, RelationScan):
         return item
+    if join.args.get("match_condition") is not None:
+        hint = "leave MATCH_CONDITION out"
+        raise context.error(join, "FOR SYSTEM_TIME AS OF says which version is meant", hint)
     moment = binder.bind(version)
     moving = [entry.node for entry in before if not isinstance(entry.node, RelationScan)]
     times = [stream_time(context, entry, windows=True) for entry in moving]

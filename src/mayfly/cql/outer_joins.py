@@ -13,7 +13,7 @@ from functools import cached_property
 
 from sqlglot import exp
 
-from mayfly.cql.asof_joins import AsofBinder, check_asof, is_asof, read_as_of
+from mayfly.cql.asof_joins import AsofBinder, check_asof, is_asof, read_as_of, reads_version
 from mayfly.cql.context import BindingContext
 from mayfly.cql.elements import unnested
 from mayfly.cql.join_binder import conjuncts_of, join_items, split_equalities
@@ -85,7 +85,7 @@ def join_entries(
         scope = Scope(context.source, (*visible, item), outer, closed, merged)
         binder = ScalarBinder(context.source, scope, "ON")
         side = join.args.get("side") or ""
-        closest = is_asof(join) and not isinstance(item.node, RelationScan)
+        closest = is_asof(join) and not reads_version(join, item)
         places = [] if closest else conjuncts_of(join.args.get("on"))
         terms = [binder.condition(part) for part in places]
         before = Scope(context.source, tuple(visible), merged=merged)
