@@ -47,6 +47,10 @@ SQL = (
     "SELECT k FROM a UNION ALL SELECT k FROM b",
     "SELECT k FROM a EXCEPT ALL SELECT k FROM b",
     "SELECT a.x FROM a, b WHERE a.x > 3",
+    "SELECT a.k, a.x, b.town FROM a LEFT JOIN b ON a.k = b.k",
+    "SELECT a.x, b.town FROM a RIGHT JOIN b ON a.k = b.k AND a.x > 1",
+    "SELECT a.x, b.town, c.day FROM a FULL JOIN b ON a.k = b.k LEFT JOIN c ON a.x = c.x",
+    "SELECT b.town, COUNT(a.x) AS n FROM b LEFT JOIN a ON a.k = b.k GROUP BY b.town",
 )
 ORDERED = (
     "SELECT k, x FROM a ORDER BY x DESC NULLS LAST, k NULLS FIRST LIMIT 3",

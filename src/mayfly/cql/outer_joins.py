@@ -150,7 +150,9 @@ def _outer_join(
     context: BindingContext, join: exp.Expr, left: Node, right: Node, terms: list[Expression]
 ) -> Node:
     side, position = str(join.args["side"]), context.position(join)
-    stored = [node for node in (left, right) if isinstance(node, RelationScan)]
+    # At one instant a stored table is rows as any others.
+    tables = [] if context.one_time else [left, right]
+    stored = [node for node in tables if isinstance(node, RelationScan)]
     padded = right if side == "LEFT" else left
     if stored and (side == "FULL" or stored != [padded]):
         word = "relation" if stored[0].retroactive else "NRR"
