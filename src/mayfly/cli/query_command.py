@@ -75,6 +75,8 @@ def query_command(
     """
     with refusals():
         _check_options(sql, changes, (since, until), (json, csv, parquet is not None))
+        if limit is not None and limit < 0:
+            raise InvalidSetting(f"--limit {limit}", "give a number of rows, 0 for all")
         if sql is None and (explain or any((as_of, staleness, lag, wait))):
             raise InvalidSetting(
                 "--explain, --as-of, --staleness, --lag and --wait are for a query",

@@ -106,6 +106,7 @@ def test_archives_are_joined_with_views_and_relations(checkpoint: Path, tmp_path
         ),
         ([TOTALS, "--json", "--csv"], "choose one"),
         ([TOTALS, "--archive", "nothing"], "NAME=FOLDER"),
+        ([TOTALS, "--limit", "-3"], "give a number of rows"),
         ([TOTALS, "--as-of", "soon"], "cannot read the instant"),
         ([TOTALS, "--as-of", "2030-01-01"], "not closed yet"),
     ],

@@ -21,6 +21,7 @@ from typing import Any, BinaryIO
 
 import pyarrow as pa
 
+from mayfly.arrays.pandas_use import leave_pandas_out
 from mayfly.cql.messages import suggestion
 from mayfly.display import plain
 from mayfly.errors import InvalidSetting, LimitExceeded, MayflyError
@@ -252,6 +253,7 @@ def receive_requests(source: BinaryIO, requests: SimpleQueue[dict[str, Any]]) ->
 
 def main() -> None:
     """Answer until the server has gone."""
+    leave_pandas_out()
     source, target = own_channel()
 
     def send(reply: Reply) -> None:
