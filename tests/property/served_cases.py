@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import cache
 from pathlib import Path
 from random import Random
@@ -119,14 +120,25 @@ class ServedRun:
         self.folder, self.queries = folder, queries
         texts = {"kept_s": KEPT, **{name: query.text for name, query in queries.items()}}
         self.runner: HereRunner = runner_of(folder, CATALOG, texts, **settings)
-        described = {
+        self.described = {
             name: {"text": text, "strategy": "UPA", "streams": ["s"], "since": None}
             for name, text in texts.items()
         }
-        properties = {"queries": described, "declared": declarations(CATALOG), "zone": "UTC"}
+        properties = {"queries": self.described, "declared": declarations(CATALOG), "zone": "UTC"}
         self.runner.repository.commit(self.runner.repository.current(), [SetProperties(properties)])
         self.rows = table_of([])
         self.answers: list[ServedAnswer] = []
+
+    def restart(self) -> None:
+        """The pipeline comes again on its checkpoint."""
+        texts = {"kept_s": KEPT, **{name: query.text for name, query in self.queries.items()}}
+        self.runner = runner_of(self.folder, CATALOG, texts, buckets=self.runner.settings.buckets)
+
+    def show(self, names: Collection[str]) -> None:
+        """Only these of the served queries are registered now; panes are kept for all."""
+        base = self.runner.repository.current()
+        listed = {n: e for n, e in self.described.items() if n in names or n == "kept_s"}
+        self.runner.repository.commit(base, [SetProperties({"queries": listed})])
 
     def feed(self, rows: list[Row]) -> None:
         table = table_of(rows)
@@ -144,6 +156,6 @@ class ServedRun:
             case = self.queries[answer.query]
             rows = case.expected(self.rows, answer)
             assert tuples(answer.rows) == rows, (case.text, answer.as_of, answer.partial)
-            assert last.get(answer.query, MIN_TIME) < answer.as_of
+            assert last.get(answer.query, MIN_TIME) < answer.as_of, answer
             last[answer.query] = answer.as_of
         served.check()

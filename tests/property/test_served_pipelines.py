@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
+import time
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
 import pytest
 
+from mayfly.periodic.server import PendingAnswer
 from mayfly.serving.periodic.served_pipeline import ServedPipeline
+from mayfly.storage.vacuum import vacuum
 from tests.property.served_cases import ServedCase, ServedRun, random_rows, tuples
 
 
@@ -37,3 +42,106 @@ def test_answers_are_those_of_the_rows_in_their_windows(tmp_path: Path, seed: in
     }
     assert not served.refused
     run.check(served)
+
+
+def wait_for(done: Callable[[], bool]) -> None:
+    for _ in range(600):
+        if done():
+            return
+        time.sleep(0.05)
+    raise AssertionError("nothing more happens")
+
+
+def idle(served: ServedPipeline, run: ServedRun) -> bool:
+    """Whether all that is committed is answered."""
+    seen = served.version == run.runner.repository.newest()
+    servers = [board.server for board in served.boards.values()]
+    return seen and all(server is None or server.idle for server in servers)
+
+
+def play(folder: Path, seed: int, count: int, seconds: int) -> ServedRun:
+    """Queries come and go while the pipeline commits, workers answer, and others ask once."""
+    rng = Random(seed)
+    queries = {f"q{n}": ServedCase(rng) for n in range(count)}
+    run = ServedRun(folder / "ck", queries)
+    run.feed(random_rows(rng, 0, 2))
+    asked: list[tuple[ServedCase, PendingAnswer]] = []
+    with ServedPipeline(folder / "ck", workers=2) as served:
+        run.follow(served)
+        for second in range(2, seconds, 2):
+            run.feed(random_rows(rng, second, second + 2))
+            visible = [name for name in queries if rng.random() < 0.8]
+            run.show(visible)
+            case = rng.choice(list(queries.values()))
+            pending = served.ask(case.once)
+            if pending is not None:
+                asked.append((case, pending))
+        wait_for(lambda: idle(served, run))
+        assert not [note for note in served.notes if "fail" in note], served.notes
+        run.check(served)
+    for case, pending in asked:
+        if pending.answer is not None:
+            assert tuples(pending.answer.rows) == case.expected(run.rows, pending.answer)
+    assert run.answers
+    return run
+
+
+def test_queries_come_and_go_while_others_are_answered(tmp_path: Path) -> None:
+    play(tmp_path, 5, 20, 24)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
+def test_240_queries_come_and_go(tmp_path: Path, seed: int) -> None:
+    play(tmp_path, seed, 240, 40)
+
+
+def test_server_and_pipeline_find_each_other_again(tmp_path: Path) -> None:
+    """Vacuumed beside it, too: what is read is always there, or a newer version is."""
+    rng = Random(3)
+    queries = {f"q{n}": ServedCase(rng) for n in range(6)}
+    run = ServedRun(tmp_path / "ck", queries)
+    notes: list[str] = []
+    for start in range(0, 40, 8):
+        run.feed(random_rows(rng, start, start + 4))
+        with ServedPipeline(tmp_path / "ck", note=notes.append) as served:
+            run.follow(served)
+            wait_for(lambda served=served: idle(served, run))  # type: ignore[misc]
+            run.restart()
+            run.feed(random_rows(rng, start + 4, start + 6))
+            vacuum(run.runner.repository, keep_versions=1, grace=0)
+            wait_for(lambda served=served: idle(served, run))  # type: ignore[misc]
+            run.check(served)
+        run.feed(random_rows(rng, start + 6, start + 8))
+    assert {answer.query for answer in run.answers} == set(queries)
+    assert any("the last answer was as of" in note for note in notes)
+
+
+def test_a_checkpoint_made_anew_is_noticed(tmp_path: Path) -> None:
+    rng = Random(4)
+    run = ServedRun(tmp_path / "ck", {"q": ServedCase(rng)})
+    run.feed(random_rows(rng, 0, 9))
+    served = ServedPipeline(tmp_path / "ck")
+    served.catch_up()
+    served.work_through()
+    shutil.rmtree(tmp_path / "ck")
+    other = ServedRun(tmp_path / "ck", run.queries)
+    for second in range(0, 9):
+        other.feed(random_rows(rng, second, second + 1))
+    other.follow(served)
+    served.catch_up()
+    served.work_through()
+    assert any("another one" in note for note in served.notes)
+    other.check(served)
+    assert other.answers
+
+
+def test_rows_that_are_not_kept_are_not_scanned(tmp_path: Path) -> None:
+    rng = Random(6)
+    case = ServedCase(rng)
+    case.length, case.scan = 120, "WINDOW"
+    run = ServedRun(tmp_path / "ck", {"q": case})
+    run.feed(random_rows(rng, 0, 9))
+    served = ServedPipeline(tmp_path / "ck")
+    served.catch_up()
+    assert "KEEP 2 min" in served.refused["q"]

@@ -16,6 +16,7 @@ from mayfly.lifetime import MIN_TIME, format_micros, instant_text
 from mayfly.periodic.scheduling import Policy
 from mayfly.periodic.server import PeriodicServer, ServedAnswer
 from mayfly.physical.served_plan import panes_spared
+from mayfly.plan.serving_terms import Overloaded
 from mayfly.serving.kept_streams import KeptStream
 from mayfly.serving.periodic.closed_panes import ClosedPanes, PaneGrid, kept_rows
 from mayfly.serving.periodic.pane_parts import PaneParts
@@ -116,7 +117,9 @@ class PaneBoard:
         for query in self.queries.values():
             name = ROWS if query.serve.scan.of_rows else ring_name(query)
             own = query.length // self.grid.length
-            sizes[name] = max(sizes[name], min(self._size(query), own + panes_spared(own)))
+            most = own + panes_spared(own)
+            back = most if query.serve.overload is Overloaded.EVERY else self._size(query)
+            sizes[name] = max(sizes[name], min(back, most))
         longest = max(sizes.values(), default=0)
         rows = self._rows_size(kept)
         begin = last - max(longest, rows)
@@ -133,7 +136,10 @@ class PaneBoard:
             else:
                 start = max(last - sizes[ring_name(query)] + 1, whole)
             self._rings.prepare(query, self._size(query), start)
-            self._waiting[query.name] = (query, start)
+            if query.serve.overload is Overloaded.EVERY:
+                self._serve_every(self.server, query, start, whole, last)
+            else:
+                self._waiting[query.name] = (query, start)
         if rows and not any(source.name == ROWS for source in self._rings.all()):
             some = next(iter(self.queries.values()))
             self._rings.prepare_rows(some, rows, max(last - rows + 1, first_row))
@@ -154,6 +160,25 @@ class PaneBoard:
                     f"{format_micros(late * self.grid.length)} more than its period ago"
                 )
         server.add(query, self.deliver, query.options, last=update)
+
+    def _serve_every(
+        self, server: PeriodicServer, query: StoredQuery, start: int, whole: int, last: int
+    ) -> None:
+        """Answer all refreshes since the last one that was answered, as far back as windows can
+        be read; a query that was never answered begins with the last refresh."""
+        answered = self.positions.get(query.name, self.grid.end(last) - query.period)
+        full = self.grid.end(start - 1) + query.length if start > whole else self.grid.end(start)
+        if answered < full - query.period and query.name in self.positions:
+            self.note(
+                f"{query.name}: refreshes between {instant_text(answered)} and "
+                f"{instant_text(full)} were missed: their panes are gone"
+            )
+
+        def deliver(answer: ServedAnswer) -> None:
+            if answer.as_of > answered and answer.as_of >= full:
+                self.deliver(answer)
+
+        server.add(query, deliver, query.options)
 
     def _feed(
         self,

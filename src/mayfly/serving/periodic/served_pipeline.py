@@ -80,7 +80,8 @@ class ServedPipeline:
         self._work = Condition()
         self._changes = 0
         self._stopping = False
-        self._version = -1
+        self.version = -1
+        """The last one that was taken over."""
         self._threads = [
             Thread(target=self._follow, name="mayfly-follower", daemon=True),
             *(
@@ -166,7 +167,7 @@ class ServedPipeline:
             raise pending.error or StaleAnswer("the server was stopped", "ask again")
         answer = pending.answer
         missing = ("the window reaches back behind what is kept",) if answer.partial else ()
-        return QueryAnswer(answer.rows, answer.as_of, missing, self._version)
+        return QueryAnswer(answer.rows, answer.as_of, missing, self.version)
 
     def ask(self, sql: str, *, timeout: int = 0) -> PendingAnswer | None:
         """A one-time query over panes in memory, on its way; None if these cannot answer it."""
@@ -233,7 +234,7 @@ class ServedPipeline:
     def catch_up(self) -> bool:
         """Take over what is committed; False if there was nothing new."""
         newest = self.reader.repository.newest()
-        if newest == self._version:
+        if newest == self.version:
             return False
         reader = self.reader.latest()
         if self._identity(reader.manifest) != self._positions.identity:
@@ -246,7 +247,7 @@ class ServedPipeline:
         panes = ClosedPanes(reader.repository.directory, reader.manifest)
         for board in self._all_boards():
             board.follow(panes, reader.kept_streams)
-        self._version = reader.version
+        self.version = reader.version
         self._notify()
         return True
 
