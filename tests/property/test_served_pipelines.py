@@ -13,7 +13,7 @@ import pytest
 from mayfly.periodic.server import PendingAnswer
 from mayfly.serving.periodic.served_pipeline import ServedPipeline
 from mayfly.storage.vacuum import vacuum
-from tests.property.served_cases import ServedCase, ServedRun, random_rows, tuples
+from tests.property.served_cases import SECOND, ServedCase, ServedRun, random_rows, tuples
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -145,3 +145,30 @@ def test_rows_that_are_not_kept_are_not_scanned(tmp_path: Path) -> None:
     served = ServedPipeline(tmp_path / "ck")
     served.catch_up()
     assert "KEEP 2 min" in served.refused["q"]
+
+
+def test_the_checker_reads_what_a_server_recorded(tmp_path: Path) -> None:
+    """Updates come between the reads of a query: the recorded history has aborts, and the checker
+    finds every scan as it was promised."""
+    rng = Random(8)
+    case = ServedCase(rng)
+    case.length, case.period, case.scan = 6, 1, "SYNOPSIS"
+    case.isolation, case.overload = "LATEST", "LATE"
+    run = ServedRun(tmp_path / "ck", {"q": case})
+    run.feed(random_rows(rng, 0, 9))
+    served = ServedPipeline(tmp_path / "ck")
+    run.follow(served)
+    for second in range(9, 40):
+        run.feed([{"ts": second * SECOND, "a": "u", "b": 2, "x": 1}])
+        served.catch_up()
+        for board in served.boards.values():
+            assert board.server is not None
+            for _ in range(rng.choice((0, 0, 2, 5))):
+                board.server.step()
+    served.work_through()
+    run.check(served)
+    (board,) = served.boards.values()
+    assert board.server is not None
+    histories = board.server.histories().values()
+    assert any("aq" in str(history) for history in histories)
+    assert served.check()["latest-window-serializable"] > 5

@@ -48,7 +48,7 @@ def foreseen_warnings(optimized: Optimized) -> tuple[Warned, ...] | None:
     plan = optimized.plan
     assert isinstance(plan, Output)
     grows = any(figure.estimated.flow.grows for figure in optimized.chosen.costed.walk())
-    if plan.restore or not all(_is_stored(node) for node in plan.walk()):
+    if plan.serve is not None or plan.restore or not all(_is_stored(node) for node in plan.walk()):
         return None
     answer = _answer(plan)
     warnings = list(_warnings(answer))
