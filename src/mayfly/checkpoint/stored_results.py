@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from mayfly.checkpoint.result_log import LOG
 from mayfly.errors import VersionExpired
 from mayfly.kernels.delta import END
+from mayfly.kernels.group_results import SHOWN
 from mayfly.kernels.pane_readers import READER
 from mayfly.kernels.refreshes import repeated
 from mayfly.lifetime import MIN_TIME, NEVER, instant_text
@@ -44,8 +45,9 @@ class StoredResults:
     """Of a query whose rows stand for runs of refreshes."""
     again: bool = True
     """Whether files are compared with their checksums even if this process has done so before."""
-    share: tuple[str, int] | None = None
-    """The log in which they lie among those of other queries, and their number there."""
+    share: tuple[str, int, str] | None = None
+    """The log in which they lie among those of other queries, their number there, and the state
+    with those that still hold."""
 
     @property
     def log(self) -> str:
@@ -71,11 +73,13 @@ class StoredResults:
         )  # fmt: skip
 
     def logged(self, manifest: Manifest) -> list[Segment]:
+        parts = {f"{LOG}/{self.log}": "kept"}
+        parts |= {} if self.share is None else {self.share[2]: "groups"}
         return [
             manifest.segments[path]
             for name, stored in manifest.properties["state"].items()
-            if name.startswith(f"{LOG}/{self.log}/")
-            for path in stored["runs"]["kept"]
+            if (part := parts.get(name.rpartition("/")[0])) is not None
+            for path in stored["runs"].get(part, ())
         ]
 
     def _meeting(self, manifest: Manifest, extent: Extent) -> list[Segment]:
@@ -137,6 +141,8 @@ class SegmentReader:
             inside = pc.and_(inside, pc.greater(batch.column(EXP), alive))
         if self.number is not None:
             inside = pc.and_(inside, pc.equal(batch.column(READER), self.number))
+        if SHOWN in batch.schema.names:
+            inside = pc.and_(inside, pc.equal(batch.column(SHOWN), 1))
         batch = batch.filter(inside)
         columns = [batch.column(name) for name in self.sources]
         for source in (TS, EXP, END)[: len(self.schema) - len(columns)]:

@@ -35,8 +35,13 @@ class LogShare:
     sources: tuple[str, ...]
     """What the columns of the query are called there."""
 
+    @property
+    def open(self) -> str:
+        """The state with the results that still hold."""
+        return f"task/{self.log.removeprefix(LOG_OF).strip()}"
+
     def to_json(self) -> list[object]:
-        return [self.log, self.reader, list(self.sources)]
+        return [self.log, self.reader, list(self.sources), self.open]
 
 
 @dataclass(frozen=True)

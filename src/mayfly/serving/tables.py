@@ -169,11 +169,17 @@ class View:
         if share is None:
             sources = tuple(column_name(own[name]) for name in columns)
             return StoredResults(self.name, schema, sources, not self.sends, slide, again=False)
-        log, number, listed = share
+        log, number, listed, still = share
         stored = dict(zip((column.name for column in self.plan.schema), listed, strict=True))
         sources = tuple(stored[name] for name in columns)
         return StoredResults(
-            self.name, schema, sources, not self.sends, slide, again=False, share=(log, number)
+            self.name,
+            schema,
+            sources,
+            not self.sends,
+            slide,
+            again=False,
+            share=(log, number, still),
         )
 
     def _check_kept(self) -> None:

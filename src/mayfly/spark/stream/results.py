@@ -120,7 +120,7 @@ class Results:
         slide = sent.slide if sent is not None and sent.is_periodic else None
         if self.share is None:
             return StoredResults(self.name, self.log_schema, sources, self.view, slide)
-        place = self.share.log, self.share.reader
+        place = self.share.log, self.share.reader, self.share.open
         return StoredResults(
             self.name, self.log_schema, self.share.sources, self.view, slide, share=place
         )

@@ -23,7 +23,7 @@ from mayfly.checkpoint.operator_state import (
 from mayfly.checkpoint.result_log import DELIVERY, LOG, ResultLog, alive_from, horizon
 from mayfly.errors import LimitExceeded, MayflyError
 from mayfly.faults import reach
-from mayfly.kernels.delta import ID, Delta, concatenated, payload_names, united, with_numbers
+from mayfly.kernels.delta import END, ID, Delta, concatenated, payload_names, united, with_numbers
 from mayfly.kernels.interval import Interval
 from mayfly.kernels.kept_rows import KeptRows, Shape
 from mayfly.kernels.lifetime_rows import CODE, chosen, clustered, numbers
@@ -354,7 +354,10 @@ class _Step(StepState):
         if answer.strict:
             (delta,) = pieces
             self._write_out(answer, delta)
-            self._log_view(answer, delta)
+            if answer.share is None:
+                self._log_view(answer, delta)
+            else:
+                self._log_closed(answer, delta)
             return delta.rows
         columns = payload_names(self._nothing(answer.task).born)
         batches = (batch for piece in pieces for batch in piece.born.to_batches())
@@ -411,11 +414,8 @@ class _Step(StepState):
     ) -> int:
         """Log results that are never cut; how many they are. The log is what is delivered, unless
         some of it must go before."""
-        name, due = f"{LOG}/{answer.log}/{self.bucket}", self._due(answer.group)
-        entry = self.task.states.get(name)
-        paths = () if entry is None else Stored.from_json(entry).runs["kept"]
-        old = tuple(self.task.segments[path] for path in paths)
-        log = ResultLog(self.directory, f"state/{name}/kept", (*columns, TS, EXP), old)
+        name, log = self._result_log(answer, (*columns, TS, EXP))
+        old, due = log.segments, self._due(answer.group)
         log = log.compact(self._horizon(answer), self.task.history)
         if due is None:
             log = log.append(batches, self.task.delivery)
@@ -433,12 +433,41 @@ class _Step(StepState):
                 b for segment in out.segments for b in segment_batches(self.directory, segment)
             )
             log = log.erase_expired(due).append(alive_from(delivered, due), None)
+        self._keep_log(answer, name, old, log)
+        return count
+
+    def _result_log(self, answer: StagedAnswer, columns: tuple[str, ...]) -> tuple[str, ResultLog]:
+        """The log of results that are never cut, under its name."""
+        name = f"{LOG}/{answer.log}/{self.bucket}"
+        entry = self.task.states.get(name)
+        paths = () if entry is None else Stored.from_json(entry).runs["kept"]
+        old = tuple(self.task.segments[path] for path in paths)
+        return name, ResultLog(self.directory, f"state/{name}/kept", columns, old)
+
+    def _keep_log(
+        self, answer: StagedAnswer, name: str, old: tuple[Segment, ...], log: ResultLog
+    ) -> None:
         self.added += [segment for segment in log.segments if segment not in old]
         gone = [segment for segment in old if segment not in log.segments]
         check_copied(gone, self._horizon(answer), self.directory)
         self.dropped += [segment.path for segment in gone]
         self.stored[name] = Stored({"kept": tuple(segment.path for segment in log.segments)}, {})
-        return count
+
+    def _log_closed(self, answer: StagedAnswer, delta: Delta) -> None:
+        """Log results of several queries once they are over; those that hold are in the state of
+        the task, from which readers take them. So no result is looked for, or written twice."""
+        columns = (*payload_names(delta.born), TS, EXP)
+        ended = chosen(delta.born, numbers(delta.born, EXP) < NEVER)
+        cut = with_numbers(delta.cut, **{EXP: numbers(delta.cut, END)})
+        over = concatenated([delta.born.slice(0, 0).select(columns), ended.select(columns),
+                             cut.select(columns)])  # fmt: skip
+        name, log = self._result_log(answer, columns)
+        old, due = log.segments, self._due(answer.group)
+        log = log.compact(self._horizon(answer), self.task.history)
+        if due is not None:
+            log = log.erase_expired(due)
+            over = chosen(over, numbers(over, EXP) >= due)
+        self._keep_log(answer, name, old, log.append(iter(over.to_batches()), None))
 
     def _log_view(self, answer: StagedAnswer, delta: Delta) -> None:
         """Results that may be cut lie in the log by their identity."""

@@ -137,7 +137,7 @@ class StateMove:
         if not spread:
             self._stay(f"{log}/0", f"{log}/0")
             return
-        if answer.strict:
+        if answer.strict and answer.share is None:
             logs = self._loaded(log, [KeptRows(Shape(Structure.APPEND))])
             self._write(log, self.repartition.log(answer, logs))
         else:
