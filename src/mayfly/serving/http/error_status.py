@@ -29,5 +29,5 @@ def status_of(error: Exception) -> int:
 
 
 def kind_of(error: Exception) -> str:
-    """What clients are told: the error that they would get from a reader in their own process."""
+    """What clients get: the error that they would get from a reader in their own process."""
     return "InvalidSetting" if isinstance(error, NotThere) else type(error).__name__
