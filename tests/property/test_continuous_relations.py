@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import lru_cache
 from random import Random
 from typing import Any
 
@@ -123,9 +124,14 @@ def test_an_nrr_is_read_as_it_was_before_each_tuple(strategy: str, seed: int) ->
 
 
 def joined(left: list[Any], right: list[Any]) -> Counter[Any]:
-    """The join, by an independent engine."""
+    return _joined(tuple(left), tuple(right))
 
-    def table(rows: list[Any]) -> str:
+
+@lru_cache(maxsize=4096)
+def _joined(left: tuple[Any, ...], right: tuple[Any, ...]) -> Counter[Any]:
+    """The join, by an independent engine; asked once for the same rows, as at instants in a row."""
+
+    def table(rows: tuple[Any, ...]) -> str:
         shown = [["NULL" if value is None else str(value) for value in row] for row in rows]
         listed = ", ".join(f"({', '.join(row)})" for row in shown)
         return f"(SELECT * FROM (VALUES {listed}) t(x, y))"
