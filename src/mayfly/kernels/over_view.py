@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from mayfly.arrays.order import Int64s, stable_order
 from mayfly.kernels.delta import END, ID, LIFE, Delta, concatenated, mixed_ids, taken, with_numbers
+from mayfly.kernels.dominance import WITHOUT_CUTS
 from mayfly.kernels.frame_layout import Distances, Layout, peers_of
 from mayfly.kernels.frame_rows import FrameTerms, check_parts
 from mayfly.kernels.frame_values import FrameInput
@@ -25,10 +26,13 @@ from mayfly.kernels.frame_versions import FrameSpan, FrameVersions
 from mayfly.kernels.interval import Interval
 from mayfly.kernels.kept_rows import KeptRows, Shape, rows_with
 from mayfly.kernels.lifetime_rows import CODE, chosen, clustered, numbers, whole
+from mayfly.kernels.number_limits import may_be_first
 from mayfly.kernels.operator import NO_IDS, Alone, Holding, Key, StateKey, Working, plain_key
 from mayfly.kernels.room import touch
+from mayfly.kernels.upkeep import unthinned
 from mayfly.kernels.view_rows import SINCE, VISIBLE, ChangingRows, Evaluated, places_of
 from mayfly.lifetime import MIN_TIME
+from mayfly.plan.over_frames import NumberLimit
 from mayfly.plan.plan_text import expression_text
 from mayfly.plan.spread import Spread
 from mayfly.plan.strategy import Structure
@@ -62,6 +66,7 @@ class OverView(Alone):
     results: pa.Schema
     shape: Shape
     because: str = ""
+    limit: NumberLimit | None = None
 
     def state(self) -> OverViewState:
         return OverViewState(KeptRows(self.shape), KeptRows(Shape(Structure.GROUPS)))
@@ -77,6 +82,7 @@ class OverView(Alone):
                 ("ties", terms.ties),
                 ("calls", terms.calls),
                 ("shape", self.shape),
+                *((("limit", self.limit),) if self.limit else ()),
             ),
         )
 
@@ -95,7 +101,7 @@ class OverView(Alone):
     def holdings(self) -> tuple[Holding, ...]:
         words, shape = self.key_words(), self.shape
         return (
-            Holding("members", shape.form, "", 0, words, "", shape.ranges),
+            Holding("members", shape.form, "", 0, words, "", shape.ranges, note=self._note),
             Holding("shown", Structure.GROUPS, "answer", None, words),
         )
 
@@ -140,7 +146,8 @@ class OverView(Alone):
         began, clock = interval.began, interval.clock
         members = state.members.cut(self._coded(inputs[0].cut))
         fresh, due = self._coded(inputs[0].born), members.due(began, clock)
-        later = members.after(chosen(fresh, numbers(fresh, EXP) >= clock), clock - 1)
+        lasting = chosen(fresh, numbers(fresh, EXP) >= clock)
+        later = members.after(lasting, clock - 1, self._thinned if self.prunes else unthinned)
         if not fresh.num_rows and not due:
             return OverViewState(later, state.shown), Delta.empty(self.results)
         codes = np.unique(np.concatenate([numbers(table, CODE) for table in (fresh, *due)]))
@@ -148,6 +155,8 @@ class OverView(Alone):
         before = chosen(before, numbers(before, EXP) >= began)
         rows = self._in_order(concatenated([before, fresh]))
         shown = rows_with(state.shown.of_codes(codes), self._no_shown)
+        if self.prunes:
+            shown = chosen(shown, np.isin(_births(shown), _births(rows)))
         changing = ChangingRows(
             self.columns.names, self.results, rows, shown, places_of(rows, shown), clock
         )
@@ -212,4 +221,51 @@ class OverView(Alone):
         instants = versions.instant[versions.version[targets]]
         frames = FrameInput(layout, targets, at_places, defaults, instants)
         values = [frames.values(number, call) for number, call in enumerate(terms.calls)]
-        return Evaluated(asked, instants, values, np.ones(len(asked), bool))
+        visible = np.ones(len(asked), bool)
+        if self.limit is not None:
+            number = values[self._limiting].to_numpy(zero_copy_only=False)
+            visible = number <= self.limit.most
+        return Evaluated(asked, instants, values, visible)
+
+    # ── numbers up to a limit ─────────────────────────────────────────────────────────────
+
+    @property
+    def prunes(self) -> bool:
+        """Whether rows go early that enough better ones of their partition outlive."""
+        return self.limit is not None and self.shape.structure in WITHOUT_CUTS
+
+    @property
+    def _note(self) -> str:
+        if self.limit is None:
+            return ""
+        if self.prunes:
+            return f"rows go that {self.limit.most:,} better ones of their partition outlive"
+        return "no early pruning: negative tuples may delete what outlives a row"
+
+    @property
+    def _limiting(self) -> int:
+        assert self.limit is not None
+        return [call.name for call in self.terms.calls].index(self.limit.call)
+
+    def _thinned(self, rows: pa.Table) -> pa.Table:
+        """Without rows that will never be among the first of their partition again."""
+        assert self.limit is not None
+        if rows.num_rows <= self.limit.most:
+            return rows
+        terms, code = self.terms, numbers(rows, CODE)
+        keys = terms.key_columns(terms.keys(rows))
+        ties = [*terms.tie_columns(rows), numbers(rows, TS), numbers(rows, ID)]
+        order = stable_order(code, *keys, *ties)
+        function = terms.calls[self._limiting].function
+        ranked = np.arange(len(order))
+        if function != "row_number":
+            ranked = peers_of(code[order], [key[order] for key in keys])
+        position = np.empty(len(order), np.int64)
+        position[order] = ranked
+        exp, most = numbers(rows, EXP), self.limit.most
+        stays = may_be_first(code, position, exp, most, distinct=function == "dense_rank")
+        return chosen(rows, stays)
+
+
+def _births(rows: pa.Table) -> Int64s:
+    return mixed_ids(numbers(rows, ID), numbers(rows, TS))

@@ -36,7 +36,7 @@ def _over(node: Over, tasks: Sequence[Task], shapes: Sequence[Shape]) -> Task:
     if node.appends:
         rows = OverRows(describe(node), child.columns, terms, results, node.because)
         return Task(rows, (child,), results, False, child.longest)
-    view = OverView(describe(node), child.columns, terms, results, shape, node.because)
+    view = OverView(describe(node), child.columns, terms, results, shape, node.because, node.limit)
     return Task(view, (child,), results, True, child.longest)
 
 

@@ -152,6 +152,14 @@ class FrameCall:
         return -int(self.frame.start or 0)
 
 
+@dataclass(frozen=True, slots=True)
+class NumberLimit:
+    """Rows whose number by a call is larger than ``most`` are not needed."""
+
+    call: str
+    most: int
+
+
 @dataclass(frozen=True)
 class Over(Node):
     """The rows of the input, each with values over its frame.
@@ -169,6 +177,7 @@ class Over(Node):
     alias: str
     appends: bool
     because: str
+    limit: NumberLimit | None = None
 
     @cached_property
     def schema(self) -> Schema:

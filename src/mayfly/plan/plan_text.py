@@ -113,7 +113,8 @@ def node_detail(node: Node) -> str:
         ):
             return sort_text(order, limit, offset)
         case Over(partition=partition, order=order, calls=calls):
-            return f"{over_text(partition, order, calls)}; {_case(node)}"
+            most = f"; numbers up to {node.limit.most}" if node.limit else ""
+            return f"{over_text(partition, order, calls)}{most}; {_case(node)}"
         case AsofJoin(equalities=equalities, match=match, left_time=left, right_time=right):
             padded = "LEFT " if node.padded else ""
             return f"{padded}{asof_text(match, (left, right), equalities)}; {_case(node)}"

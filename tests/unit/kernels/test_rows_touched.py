@@ -52,6 +52,12 @@ FORMS = {
     f"(PARTITION BY k ORDER BY ts) AS l, RANK() OVER (PARTITION BY k ORDER BY x) AS r FROM {S}",
     "asof": f"SELECT s.x, t.x AS o FROM {S} LEFT ASOF JOIN {T} MATCH_CONDITION (t.ts <= s.ts) "
     "ON s.k = t.k",
+    "first of each group": "SELECT k, x FROM (SELECT k, x, ROW_NUMBER() OVER (PARTITION BY x "
+    f"ORDER BY k DESC) AS n FROM {S}) q WHERE n <= 2",
+    "best of each group": "SELECT k, x FROM (SELECT k, x, RANK() OVER (PARTITION BY x ORDER BY k) "
+    f"AS n FROM {S}) q WHERE n <= 2",
+    "best values of each group": "SELECT k, x FROM (SELECT k, x, DENSE_RANK() OVER (PARTITION BY x "
+    f"ORDER BY k) AS n FROM {S}) q WHERE n < 3",
     "left join with a relation": f"SELECT s.k, r.b FROM {S} LEFT JOIN r ON s.k = r.a",
     "left join with an NRR": f"SELECT s.k, n.b FROM {S} LEFT JOIN n ON s.k = n.a",
 }

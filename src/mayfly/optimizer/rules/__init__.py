@@ -7,6 +7,7 @@ from mayfly.optimizer.rules.groups_in_windows import GROUPS_IN_WINDOWS
 from mayfly.optimizer.rules.join_relations_first import JOIN_RELATIONS_FIRST
 from mayfly.optimizer.rules.keep_panes import PANES
 from mayfly.optimizer.rules.keep_subresults import KEEP_SUBRESULTS
+from mayfly.optimizer.rules.limit_numbers import LIMIT_NUMBERS
 from mayfly.optimizer.rules.merge_joins import MERGE_JOINS
 from mayfly.optimizer.rules.order_joins import ORDER_JOINS
 from mayfly.optimizer.rules.outer_to_inner import OUTER_TO_INNER
@@ -30,6 +31,7 @@ RULES: tuple[Rule, ...] = (
     ORDER_JOINS,
     SPLIT_JOINS,
     KEEP_SUBRESULTS,
+    LIMIT_NUMBERS,
     PRUNE_COLUMNS,
     WEAK_DISTINCT,
     EARLY_PRUNING,
