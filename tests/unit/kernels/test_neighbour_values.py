@@ -52,6 +52,15 @@ CALLS = [
 ]
 
 
+FOLLOWING = [
+    ("SUM(v)", "RANGE BETWEEN 3 PRECEDING AND 2 FOLLOWING"),
+    ("COUNT(*)", "RANGE BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING"),
+    ("MAX(x)", "ROWS BETWEEN 2 PRECEDING AND 2 FOLLOWING"),
+    ("LAG(v, 2)", ""),
+    ("LEAD(v, 2, 8)", ""),
+]
+
+
 def recorded(seed: int, count: int = 150) -> list[dict[str, Any]]:
     """Rows with ties, bursts and NULLs; ``n`` tells rows of one instant apart."""
     rng, instant, rows = Random(seed), 0, []
@@ -110,11 +119,16 @@ def multiset(rows: list[tuple[Any, ...]]) -> Counter[tuple[Any, ...]]:
     return Counter(tuple(map(comparable, row)) for row in rows)
 
 
-def assert_same(run: ContinuousRun, sql: str, streams: dict[str, list[dict[str, Any]]]) -> None:
+def assert_same(
+    run: ContinuousRun,
+    sql: str,
+    streams: dict[str, list[dict[str, Any]]],
+    instant: int | None = None,
+) -> None:
     database = duckdb.connect(config={"threads": 1})
     for name, rows in streams.items():
         database.register(name, pa.Table.from_pylist(rows, schema=SCHEMA))
-    answer = run.snapshot()
+    answer = run.snapshot(instant)
     own = list(zip(*answer.to_pydict().values(), strict=True))
     assert multiset(own) == multiset(database.execute(sql).fetchall())
 
@@ -134,6 +148,20 @@ def test_frames_over_a_stream(seed: int) -> None:
     assert_same(run, f"SELECT {', '.join(sql)} FROM s", streams)
     values = run.lifetimes()
     assert set(values["exp"].to_pylist()) == {2**63 - 1}, "a result never changes"
+
+
+@pytest.mark.parametrize("call", [*CALLS[:6], *CALLS[12:15], *FOLLOWING], ids=" ".join)
+def test_frames_over_a_window(call: tuple[str, str]) -> None:
+    """Every row alive at some instants, as DuckDB computes it over the rows alive."""
+    (function, frame), rows = call, recorded(7)
+    by_place = "ROWS" in frame or function.startswith(("LAG", "LEAD", "ROW_NUMBER"))
+    over = f"{function} OVER (PARTITION BY v > 0 ORDER BY ts {{}} {frame}) AS c"
+    query = f"SELECT n, {over.format('')} FROM s [RANGE 12 us]"
+    run = fed(query, {"s": rows}, 7)
+    for instant in range(10, rows[-1]["ts"], 23):
+        alive = [row for row in rows if row["ts"] <= instant < row["ts"] + 12]
+        sql = f"SELECT n, {over.format(f', {TIES}' if by_place else '')} FROM s"
+        assert_same(run, sql, {"s": alive}, instant)
 
 
 @pytest.mark.parametrize("word", ["", "LEFT "])
