@@ -36,7 +36,8 @@ def check_command(
         declared = PipelineFile.before_spark(file, settings, allow_python=allow_python)
         statements = list(declared.statements)
         catalog = catalog_after(statements)
-        checked = [_checked(query, catalog) for query in queries_of(statements, file)]
+        queries = queries_of(statements, file)
+        checked = [_checked(query, catalog) for query in queries]
     if json:
         values = {
             "file": str(file),
@@ -49,6 +50,11 @@ def check_command(
         typer.echo(f"{query.name}: {query.label}")
         for warning in query.warnings:
             typer.echo(f"  warning: {warning.message}\n    → {warning.hint}")
+    if any(query.plan.serve is not None for query in queries):
+        from mayfly.cli.serving_advice import advice
+
+        for line in advice(queries, catalog):
+            typer.echo(encodable(line))
     typer.echo(
         f"{file}: {counted(len(statements), 'statement')}, "
         f"{counted(len(checked), 'query', 'queries')}, no errors"
