@@ -337,6 +337,10 @@ class GroupRows(Alone):
 
     # ── values of versions ────────────────────────────────────────────────────────────────
 
+    def presence(self, events: Events) -> Int64s:
+        """How many members each event is about."""
+        return np.ones_like(events.sign)
+
     def _versions(
         self,
         events: Events,
@@ -349,9 +353,8 @@ class GroupRows(Alone):
         group = events.group_of_instant
         time = events.time[last]
         place = places_in(events.codes, numbers(last_results, CODE))
-        counts = events.running(
-            np.ones_like(events.sign), place, Wide.of(numbers(last_results, COUNT))
-        ).low
+        before = Wide.of(numbers(last_results, COUNT))
+        counts = events.running(self.presence(events), place, before).low
         full = time >= self.full_from(interval)
         versions = Versions(group, time, counts, events.codes[group], full)
         if any(aggregate.way.play for aggregate in self._aggregators):

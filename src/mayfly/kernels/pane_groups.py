@@ -15,10 +15,12 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from mayfly.arrays.order import stable_order
+from mayfly.arrays import compute as pc
+from mayfly.arrays.order import Int64s, stable_order
 from mayfly.kernels.aggregate_steps import Aggregator
 from mayfly.kernels.delta import ID, Delta, taken, with_numbers
 from mayfly.kernels.group_by import GroupRows, GroupState
+from mayfly.kernels.group_events import Events
 from mayfly.kernels.interval import Interval
 from mayfly.kernels.kept_rows import KeptRows
 from mayfly.kernels.lifetime_rows import CODE, RowRun, chosen, numbers
@@ -30,11 +32,15 @@ from mayfly.kernels.pane_readers import PaneReaders, ReaderState, can_join
 from mayfly.kernels.pane_store import PaneRows
 from mayfly.kernels.refreshes import rounded
 from mayfly.lifetime import MIN_TIME, NEVER
-from mayfly.plan.expressions import Column, Expression
+from mayfly.plan.expressions import Column, Expression, Literal
 from mayfly.plan.logical_operators import AggregateCall
 from mayfly.plan.plan_text import aggregate_text
+from mayfly.plan.types import BIGINT
 from mayfly.plan.window_kinds import Cumulative, Range
 from mayfly.storage.segment import EXP, TS
+
+_HEAD = "_head"
+"""Whether a row counts as a member, last of what is kept."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +111,7 @@ class PaneGroups(GroupRows):
 
     @property
     def numbers_read(self) -> tuple[str, ...]:
-        columns = (argument for _, argument in self._arguments)
+        columns = (argument for _, argument in self._arguments[:-1])
         return tuple(dict.fromkeys(_stored_name(column) for column in columns))
 
     @property
@@ -152,21 +158,31 @@ class PaneGroups(GroupRows):
         if not rows.num_rows:
             return self.members.none
         names = dict(zip(self.own_key(), self.keys, strict=True))
-        columns = {**names, **dict(self._arguments)}
+        columns = {**names, **dict(self._arguments[:-1])}
         arrays = {name: rows.column(_stored_name(column)) for name, column in columns.items()}
         times = {TS: numbers(rows, TS), EXP: numbers(rows, EXP), ID: numbers(rows, TS)}
         table = pa.table({**arrays, **{TS: times[TS]}})
         codes = numbers(rows, GROUP)
         # Panes that come together may not go together: by their end too, they stand in a queue.
         order = stable_order(codes, times[TS], times[EXP])
-        return taken(with_numbers(table, **times, **{CODE: codes}), order).combine_chunks()
+        heads = np.zeros(len(order), np.int64)
+        heads[:1] = 1
+        for part in (codes, times[TS], times[EXP]):
+            heads[1:] |= part[order][1:] != part[order][:-1]
+        table = taken(with_numbers(table, **times, **{CODE: codes}), order).combine_chunks()
+        return with_numbers(table, **{_HEAD: heads}).select(self.members.none.schema.names)
+
+    def presence(self, events: Events) -> Int64s:
+        """Rows that come and go together are one member: a store makes one of them some time."""
+        heads: Int64s = pc.fill_null(events.values(_HEAD), 0).to_numpy(zero_copy_only=False)
+        return np.ascontiguousarray(heads)
 
     @cached_property
     def _arguments(self) -> tuple[tuple[str, Expression], ...]:
         weights = (
             (_weight(n), weight) for n, weight in enumerate(self.weights) if weight is not None
         )
-        return (*super()._arguments, *weights)
+        return (*super()._arguments, *weights, (_HEAD, Literal(1, BIGINT)))
 
 
 @dataclass(frozen=True)
