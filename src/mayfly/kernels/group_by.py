@@ -353,8 +353,8 @@ class GroupRows(Alone):
         group = events.group_of_instant
         time = events.time[last]
         place = places_in(events.codes, numbers(last_results, CODE))
-        before = Wide.of(numbers(last_results, COUNT))
-        counts = events.running(self.presence(events), place, before).low
+        former = Wide.of(numbers(last_results, COUNT))
+        counts = events.running(self.presence(events), place, former).low
         full = time >= self.full_from(interval)
         versions = Versions(group, time, counts, events.codes[group], full)
         if any(aggregate.way.play for aggregate in self._aggregators):
