@@ -45,6 +45,10 @@ FORMS = {
     "GROUP BY p",
     "unnest_joined": "SELECT e, r.z FROM s [RANGE 9 s] JOIN UNNEST(a) AS x(e) ON e > 1 "
     "JOIN r [RANGE 9 s] ON r.k = s.k",
+    "first_of_groups": "SELECT k, x, n FROM (SELECT k, x, RANK() OVER (PARTITION BY k ORDER BY x "
+    "DESC) AS n FROM s [RANGE 9 s]) q WHERE n <= 2",
+    "band": "SELECT s.i, r.z FROM s [RANGE 9 s] JOIN r [RANGE 9 s] "
+    "ON s.x BETWEEN r.z - 1 AND r.z + 1",
     "derived": "SELECT k, COUNT(*) AS n, MAX(i) AS m FROM d [RANGE 5 s] GROUP BY k",
     "derived_joined": "SELECT d.k, d.i, r.z FROM d [RANGE 9 s] JOIN r [RANGE 9 s] ON d.k = r.k",
     "derived_whole": "SELECT k, n FROM (SELECT Rstream(k, COUNT(*) AS n) "
