@@ -15,9 +15,7 @@ import pyarrow.compute as pc
 
 from mayfly.checkpoint.result_log import LOG
 from mayfly.errors import VersionExpired
-from mayfly.kernels.delta import END
-from mayfly.kernels.group_results import SHOWN
-from mayfly.kernels.pane_readers import READER
+from mayfly.kernels.delta import END, READER, SHOWN
 from mayfly.kernels.refreshes import repeated
 from mayfly.lifetime import MIN_TIME, NEVER, instant_text
 from mayfly.plan.window_kinds import Slide

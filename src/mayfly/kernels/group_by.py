@@ -30,6 +30,7 @@ from mayfly.kernels.alive_before import Before
 from mayfly.kernels.codes import group_codes
 from mayfly.kernels.delta import (
     ID,
+    SHOWN,
     Delta,
     taken,
     with_numbers,
@@ -37,7 +38,7 @@ from mayfly.kernels.delta import (
 from mayfly.kernels.dominance import EXTREMES, Pruning, obstacle
 from mayfly.kernels.group_events import Events, Wide
 from mayfly.kernels.group_members import GroupMembers
-from mayfly.kernels.group_results import COUNT, SHOWN, GroupResults
+from mayfly.kernels.group_results import COUNT, GroupResults
 from mayfly.kernels.holistic import Versions
 from mayfly.kernels.interval import Interval
 from mayfly.kernels.kept_rows import KeptRows, Shape, rows_with

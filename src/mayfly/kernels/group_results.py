@@ -23,6 +23,7 @@ from mayfly.kernels.delta import (
     LIFE,
     SEEN,
     SEEN_END,
+    SHOWN,
     Delta,
     concatenated,
     mixed_ids,
@@ -35,7 +36,6 @@ from mayfly.lifetime import MIN_TIME, NEVER
 from mayfly.storage.segment import EXP, TS
 
 COUNT = "_count"
-SHOWN = "_shown"
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,8 @@ import pyarrow as pa
 from mayfly.arrays.order import Int64s, stable_order
 from mayfly.kernels.aggregate_steps import Totals, overflow, without_repeats
 from mayfly.kernels.codes import check_codes
-from mayfly.kernels.delta import ID, Delta, concatenated, taken, with_numbers
-from mayfly.kernels.group_results import COUNT, SHOWN, GroupResults
+from mayfly.kernels.delta import ID, READER, SHOWN, Delta, concatenated, taken, with_numbers
+from mayfly.kernels.group_results import COUNT, GroupResults
 from mayfly.kernels.holistic import Versions
 from mayfly.kernels.interval import Interval
 from mayfly.kernels.kept_rows import KeptRows, Shape, rows_with
@@ -43,8 +43,6 @@ from mayfly.plan.strategy import Structure
 from mayfly.plan.window_kinds import Range
 from mayfly.storage.segment import EXP, TS
 
-READER = "_reader"
-"""The column that says to which window a result belongs."""
 FEW = 4
 """Where fewer than one row in so many comes or goes, only its groups are looked at."""
 
