@@ -49,10 +49,13 @@ def test_spark_goes_on_after_a_restart_as_this_process_does(
 ) -> None:
     rng = Random(11)
     rows = {name: _rows(rng, name, ROWS) for name in STREAMS}
+    # The end of a run closes its last instant: no row of it may come after the restart.
+    border = min(listed[ROWS // 2]["ts"] for listed in rows.values())
     batches = [
-        {name: table_of(name, listed[at : at + ROWS // 2]) for name, listed in rows.items()}
-        for at in range(0, ROWS, ROWS // 2)
-    ]
+        {name: table_of(name, [r for r in listed if early is (r["ts"] < border)])
+         for name, listed in rows.items()}
+        for early in (True, False)
+    ]  # fmt: skip
     schemas = {name: table_of(name, []).schema for name in STREAMS}
     for number in range(len(batches)):
         record(tmp_path / "streams", batches[: number + 1])
