@@ -33,7 +33,7 @@ import pyarrow as pa
 
 from benchmarks.alive_rows import ALIVE, REFRESHED, differs
 from benchmarks.measure import commit, measured_before, median, record
-from benchmarks.peers.pipelines import PEERS
+from benchmarks.peers.pipelines import PEERS, SESSIONS
 from benchmarks.stream_rows import Int64s, record_stream
 from benchmarks.streaming import batch_seconds, read_side, session
 
@@ -127,6 +127,31 @@ QUESTIONS = {
         alive=REFRESHED,
         peer="window() with max",
     ),
+    **{
+        f"{word} {size} s by {slide} s": Question(
+            (
+                f"SELECT k, SUM(v) AS x FROM HOP(s, ts, INTERVAL '{slide}' SECOND, "
+                f"INTERVAL '{size}' SECOND) GROUP BY k, window_start, window_end",
+            ),
+            f"SELECT k, sum(x)::BIGINT AS x FROM (SELECT k, ts // {slide}000000 AS b, sum(v) AS x "
+            f"FROM s GROUP BY ALL), range(1, {size // slide + 1}) u(j) "
+            f"WHERE (b + j) * {slide}000000 - 1 <= {{at}} GROUP BY k, b + j",
+            1_000,
+            alive="ts <= {at}",
+            peer=f"window() of {size} by {slide}",
+        )
+        for word, size, slide in (("TUMBLE", 10, 10), ("HOP", 10, 1), ("HOP", 60, 1))
+    },
+    "SESSION": Question(
+        (
+            "SELECT k, SUM(v) AS x FROM SESSION(s PARTITION BY k, ts, INTERVAL '10' SECOND) "
+            "GROUP BY k, window_start, window_end",
+        ),
+        f"SELECT k, x FROM ({SESSIONS}) WHERE e <= {{at}}",
+        50_000,
+        alive="ts <= {at}",
+        peer="session_window()",
+    ),
     "last ten per key": Question(
         ("SELECT k, v FROM s [PARTITION BY k ROWS 10]",),
         "SELECT k, v FROM s QUALIFY row_number() OVER (PARTITION BY k ORDER BY ts DESC, v DESC)"
@@ -195,7 +220,7 @@ def wrong_rows(question: Question, folder: Path, at: int, found: pa.Table) -> in
         f"read_parquet('{folder}/{name}/*.parquet')) WHERE {alive})"
         for name in question.streams
     )
-    wanted = database.sql(f"WITH {tables} {question.sql}").to_arrow_table()
+    wanted = database.sql(f"WITH {tables} {question.sql.format(at=at)}").to_arrow_table()
     if not wanted.num_rows:
         sys.exit(f"nothing to compare at {at}: {question.cql[0]}")
     return differs(database, wanted, found)

@@ -109,6 +109,27 @@ def sliding(aggregate: str) -> Built:
     return build
 
 
+def finished(size: int, slide: int) -> Built:
+    """Sums of finished windows, in seconds."""
+
+    def build(spark: Any, folder: Path) -> Any:
+        from pyspark.sql.functions import expr, window
+
+        bounds = window("ts", f"{size} seconds", f"{slide} seconds")
+        grouped = _watermarked(spark, folder, "s").groupBy(bounds, "k")
+        return grouped.agg(expr("sum(v)").alias("x"))
+
+    return build
+
+
+def sessions(spark: Any, folder: Path) -> Any:
+    from pyspark.sql.functions import expr, session_window
+
+    bounds = session_window("ts", "10 seconds").alias("window")
+    grouped = _watermarked(spark, folder, "s").groupBy(bounds, "k")
+    return grouped.agg(expr("sum(v)").alias("x"))
+
+
 def last_ten(spark: Any, folder: Path) -> Any:
     """Each row enters as (k, v, +1), and leaves as (k, v, -1) when ten younger ones are there."""
     import pandas as pd
@@ -220,6 +241,23 @@ _WINDOW_SUMS = (
     "sum(x) FILTER (WHERE unix_micros(window.end) < {end})"
 )
 
+
+def sums_by_ends(size: int, slide: int) -> str:
+    """The sums of windows that end before {end}, by panes of a slide."""
+    period = slide * 1_000_000
+    return f"""
+    SELECT count(*), sum(k::HUGEINT), sum(x::HUGEINT) FROM (
+        SELECT k, sum(x) AS x, b + j AS e FROM
+            (SELECT k, ts // {period} AS b, sum(v) AS x FROM s GROUP BY ALL),
+            range(1, {size // slide + 1}) u(j) GROUP BY k, b + j) WHERE e * {period} < {{end}}"""
+
+
+SESSIONS = """
+    SELECT k, sum(v)::BIGINT AS x, max(ts) + 10000000 AS e FROM (
+        SELECT *, sum(is_new) OVER (PARTITION BY k ORDER BY ts ROWS UNBOUNDED PRECEDING) AS n FROM (
+            SELECT *, CAST(coalesce(ts - lag(ts) OVER (PARTITION BY k ORDER BY ts) > 10000000, TRUE)
+                AS INT) AS is_new FROM s)) GROUP BY k, n"""
+
 PEERS: dict[str, SparkPeer] = {
     "chained joins": SparkPeer(
         chained_joins,
@@ -247,6 +285,17 @@ PEERS: dict[str, SparkPeer] = {
     ),
     "window() with sum": SparkPeer(sliding("sum"), _WINDOW_SUMS, _WINDOWS.format(aggregate="sum")),
     "window() with max": SparkPeer(sliding("max"), _WINDOW_SUMS, _WINDOWS.format(aggregate="max")),
+    **{
+        f"window() of {size} by {slide}": SparkPeer(
+            finished(size, slide), _WINDOW_SUMS, sums_by_ends(size, slide)
+        )
+        for size, slide in ((10, 10), (10, 1), (60, 1))
+    },
+    "session_window()": SparkPeer(
+        sessions,
+        _WINDOW_SUMS,
+        f"SELECT count(*), sum(k::HUGEINT), sum(x::HUGEINT) FROM ({SESSIONS}) WHERE e < {{end}}",
+    ),
     "transformWithStateInPandas": SparkPeer(
         last_ten,
         "count_if(sign > 0);sum(sign);sum(sign * v)",
