@@ -192,8 +192,10 @@ def runner_of(
     *,
     panes: bool = True,
     sharing: Collection[str] = SHARING,
+    programs: Mapping[str, Program] | None = None,
 ) -> HereRunner:
-    programs = {
+    """``programs`` are those of the queries, where they are not compiled one by one."""
+    programs = programs or {
         name: program_of(cql, catalog, strategy, panes=panes, sharing=sharing)
         for name, cql in queries.items()
     }

@@ -18,6 +18,7 @@ from mayfly.cql import catalog_after, parse
 from mayfly.kernels.pane_store import PaneStore
 from mayfly.lifetime import MIN_TIME
 from mayfly.optimizer.rules.share_panes import SHARING
+from mayfly.physical.program import Program
 from mayfly.runtime.clock import Clocks
 from mayfly.spark.stream.query_checkpoint import ENTRY, SINCE, WHOLE_FROM, RegisteredQueries
 from mayfly.spark.stream.query_history import settle
@@ -56,8 +57,12 @@ class Pipeline:
             self.folder, CATALOG, {name: query.cql for name, query in self.queries.items()},
             self.buckets, {name: entry[SINCE] for name, entry in self.entries.items()}, ("s",),
             {name: entry.get(ENTRY) for name, entry in self.entries.items()},
-            sharing=self.sharing,
+            sharing=self.sharing, programs=self.programs(),
         )  # fmt: skip
+
+    def programs(self) -> dict[str, Program] | None:
+        """Those of the queries, if they are not compiled one by one."""
+        return None
 
     def begin(self, queries: dict[str, Query]) -> None:
         self.queries = dict(queries)

@@ -179,7 +179,17 @@ def panes_known_from(
     Another reader of them says since when there are the edges and numbers that it uses, as far
     back as its own window reaches; what none of them uses there is only in rows that come now.
     """
-    (store,) = (number for number in reader.local if number is not None)
+    stores = [number for number in reader.local if number is not None]
+    return max(_store_known_from(stages, reader, store, newcomers, kept) for store in stores)
+
+
+def _store_known_from(
+    stages: StagedProgram,
+    reader: StagedTask,
+    store: int,
+    newcomers: Collection[int],
+    kept: KeptHistory,
+) -> int:
     (window,), streams = reader.operator.reads, stages.groups[reader.group].streams
     clock = kept.clocks.of(streams).query
     since: dict[object, int] = {}

@@ -147,14 +147,14 @@ def _sharing_asked(
     statements: list[Statement], strategy: Strategy, without: list[str]
 ) -> list[str]:
     """The answers to EXPLAIN SHARING in a file, each over the queries that are declared before."""
-    from mayfly.physical.explain.sharing import sharing_of_plans
+    from mayfly.periodic.sharing.pane_covers import sharing_with_covers
 
     texts = []
     for index, statement in enumerate(statements):
         if isinstance(statement, ExplainSharing):
             before = statements[:index]
             plans = {each.name: each.plan for each in _registered(before)}
-            explained = sharing_of_plans(plans, catalog_after(before), strategy, without)
+            explained = sharing_with_covers(plans, catalog_after(before), strategy, without)
             texts.append(explained.shown(statement.form))
     return texts
 
@@ -163,14 +163,15 @@ def _sharing_text(
     file: Path, added: list[str], strategy: Strategy, without: list[str], json: bool, mermaid: bool
 ) -> str:
     """EXPLAIN SHARING of the queries of a file, and of some that are not in it yet."""
-    from mayfly.physical.explain.sharing import added_cost, sharing_of_plans
+    from mayfly.periodic.sharing.pane_covers import sharing_with_covers
+    from mayfly.physical.explain.sharing import added_cost
 
     text = text_of(file).rstrip().removesuffix(";")
     statements = parse("\n;\n".join([text, *added]), name=str(file))
     every = _registered(statements)
     names = {each.name for each in _registered(statements_of(file))}
     plans = {each.name: each.plan for each in every}
-    explained = sharing_of_plans(plans, catalog_after(statements), strategy, without)
+    explained = sharing_with_covers(plans, catalog_after(statements), strategy, without)
     if mermaid:
         return explained.mermaid()
     newcomers = [each.name for each in every if each.name not in names]

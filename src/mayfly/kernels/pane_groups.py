@@ -126,17 +126,14 @@ class PaneGroups(GroupRows):
     def step(  # type: ignore[override]
         self, state: ReaderState, inputs: Sequence[Delta], interval: Interval
     ) -> tuple[ReaderState, Delta]:
-        (panes,) = inputs
-        assert isinstance(panes, PaneRows)
-        extent = _Extent.of(self._range, interval, begun=state.begun)
-        changes = extent.shared_changes(panes) if self.finds_once else extent.changes(panes)
-        fresh, due = map(self._kept, changes)
-        state = replace(state, next_refresh=extent.next_change(panes))
+        extent = Extent.of(self._range, interval, begun=state.begun)
+        fresh, due = self._changes(extent, inputs)
+        state = replace(state, next_refresh=self._next_change(extent, inputs))
         if not fresh.num_rows and not due.num_rows and (state.begun or not self.is_global):
             return state, self._output.nothing
         members = KeptRows(self.shape)
         if any(made.way.play for made in self._aggregators):
-            before = self._kept(extent.before(panes))
+            before = self._before(extent, inputs)
             members = KeptRows(self.shape, (RowRun.of(before),) if before.num_rows else ())
         whole = GroupState(members, state.groups, state.begun)
         events = self.members.events(fresh, [due], interval)
@@ -147,6 +144,20 @@ class PaneGroups(GroupRows):
             return state, self._output.nothing
         groups, delta, _ = self._replaced(whole, events, interval, {})
         return replace(state, groups=groups, begun=True), delta
+
+    def _changes(self, extent: Extent, inputs: Sequence[Delta]) -> tuple[pa.Table, pa.Table]:
+        """The panes that come and those that go."""
+        panes = _panes(inputs)
+        changes = extent.shared_changes(panes) if self.finds_once else extent.changes(panes)
+        fresh, due = map(self._kept, changes)
+        return fresh, due
+
+    def _before(self, extent: Extent, inputs: Sequence[Delta]) -> pa.Table:
+        """The panes that the last refresh shows."""
+        return self._kept(extent.before(_panes(inputs)))
+
+    def _next_change(self, extent: Extent, inputs: Sequence[Delta]) -> int | None:
+        return extent.next_change(_panes(inputs))
 
     @property
     def _range(self) -> Range:
@@ -185,8 +196,14 @@ class PaneGroups(GroupRows):
         return (*super()._arguments, *weights, (_HEAD, Literal(1, BIGINT)))
 
 
+def _panes(inputs: Sequence[Delta]) -> PaneRows:
+    (panes,) = inputs
+    assert isinstance(panes, PaneRows)
+    return panes
+
+
 @dataclass(frozen=True)
-class _Extent:
+class Extent:
     """The instants of a step as a window sees them: ``last`` is the refresh before them, if rows
     up to there have come already."""
 
@@ -195,12 +212,12 @@ class _Extent:
     last: int
 
     @staticmethod
-    def of(window: Range, interval: Interval, *, begun: bool) -> _Extent:
+    def of(window: Range, interval: Interval, *, begun: bool) -> Extent:
         assert window.slide is not None
         last, began = MIN_TIME, interval.began
         if begun and began > MIN_TIME + period_of(window):
             last = window.slide.at_or_before(began - 1)
-        return _Extent(window, interval, last)
+        return Extent(window, interval, last)
 
     def shared_changes(self, panes: PaneRows) -> tuple[pa.Table, pa.Table]:
         """What changes for all queries with this window."""

@@ -198,14 +198,18 @@ class PanePlan:
         """What keeps the panes of a stream's rows."""
         (source,) = scan.inputs
         assert isinstance(source, StreamInput)
-        store = self.store
-        expressions = (
-            *store.conditions, *store.keys, *store.values,
-            *(number.argument for number in store.contents if number.argument is not None),
-        )  # fmt: skip
-        used = (column.name for expression in expressions for column in expression.columns())
-        stream = StreamInput(source.stream, source.stream, tuple(dict.fromkeys(used)))
-        return Task(store, (stream,), store.columns, False)
+        return pane_task(self.store, source)
+
+
+def pane_task(store: PaneStore, source: StreamInput) -> Task:
+    """What keeps panes, of the columns of a stream that it needs."""
+    expressions = (
+        *store.conditions, *store.keys, *store.values,
+        *(number.argument for number in store.contents if number.argument is not None),
+    )  # fmt: skip
+    used = (column.name for expression in expressions for column in expression.columns())
+    stream = StreamInput(source.stream, source.stream, tuple(dict.fromkeys(used)))
+    return Task(store, (stream,), store.columns, False)
 
 
 def pane_number(function: str, argument: Expression | None, kind: DataType) -> PaneNumber:

@@ -269,13 +269,13 @@ class SqlSession:
     def sharing(self) -> Sharing:
         """What the queries of the pipeline, or those declared here, share of panes."""
         # Here: to explain takes all operators.
-        from mayfly.physical.explain.sharing import sharing_of_plans
+        from mayfly.periodic.sharing.pane_covers import sharing_with_covers
 
         if self.reader is not None:
             plans = {name: view.plan for name, view in self.reader.views.items()}
-            return sharing_of_plans(plans, self.reader.catalog)
+            return sharing_with_covers(plans, self.reader.catalog)
         plans = {entry.name: entry.plan for entry in self.catalog.of_kind(QueryDefinition)}
-        return sharing_of_plans(plans, self.catalog)
+        return sharing_with_covers(plans, self.catalog)
 
     def _explained(self, text: str, rest: str) -> Outcome:
         name = rest.removeprefix("QUERY ").strip()

@@ -161,7 +161,7 @@ def stored_panes(views: Collection[View], stream: str) -> list[StoredPanes]:
     """Those of a stream that the checkpoint of some views has."""
     stores: dict[str, StoredPanes] = {}
     for view in views:
-        if view.streams != (stream,):
+        if view.streams != (stream,) or _is_covered(view):
             continue
         for plan in _pane_plans(view):
             name, reader = state_name(plan.store), _reader(view, plan)
@@ -176,6 +176,12 @@ def stored_panes(views: Collection[View], stream: str) -> list[StoredPanes]:
     return list(stores.values())
 
 
+def _is_covered(view: View) -> bool:
+    """Whether a query reads the panes of others, of whose predicates it is made."""
+    registered: Mapping[str, Any] = view.manifest.properties["queries"][view.name]
+    return bool(registered.get("cover"))
+
+
 def _pane_plans(view: View) -> Iterator[PanePlan]:
     strategy = Strategy.named(view.strategy)
     optimized = optimize(view.plan, strategy=strategy).plan
@@ -185,7 +191,9 @@ def _pane_plans(view: View) -> Iterator[PanePlan]:
         return
     for node in plan.walk():
         window = slid_window(node) if isinstance(node, GroupAggregate) else None
-        if isinstance(node, GroupAggregate) and window is not None and not obstacle(node, window):
+        if not isinstance(node, GroupAggregate) or window is None:
+            continue
+        if not obstacle(node, window, exact_sums=plan.exact_sums):
             yield PanePlan.of(node, window)
 
 

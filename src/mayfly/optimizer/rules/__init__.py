@@ -15,7 +15,7 @@ from mayfly.optimizer.rules.place_negation import PLACE_NEGATION
 from mayfly.optimizer.rules.prune_columns import PRUNE_COLUMNS
 from mayfly.optimizer.rules.push_distinct import PUSH_DISTINCT
 from mayfly.optimizer.rules.push_predicates import PUSH_PREDICATES
-from mayfly.optimizer.rules.share_panes import CS1, CS2, SKETCHES, SS1
+from mayfly.optimizer.rules.share_panes import CS1, CS2, SKETCHES, SS1, SS4
 from mayfly.optimizer.rules.split_joins import SPLIT_JOINS
 from mayfly.optimizer.rules.weak_distinct import WEAK_DISTINCT
 
@@ -39,6 +39,7 @@ RULES: tuple[Rule, ...] = (
     SS1,
     CS1,
     CS2,
+    SS4,
     SKETCHES,
 )
 

@@ -14,5 +14,6 @@ from mayfly.optimizer.rule import Rule
 SS1 = Rule("SS1", "one state of panes for windows of any length, and for all their functions")
 CS1 = Rule("CS1", "panes that come and go in equal windows are looked for once")
 CS2 = Rule("CS2", "windows of any length over the same panes are answered in one pass")
+SS4 = Rule("SS4", "the panes of other predicates, added and subtracted, in the place of own ones")
 SKETCHES = Rule("sketches", "sketches of panes answer APPROX_ forms, not counters of all values")
-SHARING = frozenset({SS1.name, CS1.name, CS2.name, SKETCHES.name})
+SHARING = frozenset({SS1.name, CS1.name, CS2.name, SS4.name, SKETCHES.name})

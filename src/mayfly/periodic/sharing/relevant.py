@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
+from typing import Protocol
 
 from mayfly.periodic.predicate import Predicate, are_disjoint
 from mayfly.periodic.sharing.sharing_rule import Combine
@@ -21,8 +22,17 @@ MOST = 4
 Predicates = Mapping[str, Predicate]
 
 
+class Merging(Protocol):
+    """How what is kept merges: whether overlaps do no harm, and whether parts can be taken out."""
+
+    @property
+    def insensitive(self) -> bool: ...
+    @property
+    def subtractable(self) -> bool: ...
+
+
 def relevant(
-    asked: Predicate, synopses: Predicates, content: Content | type[Content]
+    asked: Predicate, synopses: Predicates, content: Merging | Content | type[Content]
 ) -> Combine | None:
     """The smallest sets to merge and to subtract; None if an own synopsis is needed."""
     for size in range(1, MOST + 1):

@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from mayfly.display import counted, number
+from mayfly.kernels.covered_groups import CoveredGroups
 from mayfly.kernels.pane_edges import edges, period_of, reach_of
 from mayfly.kernels.pane_groups import PaneGroups
 from mayfly.lifetime import NEVER, format_micros
@@ -134,7 +135,7 @@ class Sharing:
         lines = [line for some in self.panes for line in some.lines()]
         if self.others:
             lines += ["no panes", *(f"    {name}: {why}" for name, why in self.others.items())]
-        readers = sum(len(some.readers) for some in self.panes)
+        readers = len({reader.query for some in self.panes for reader in some.readers})
         if readers:
             shared, alone = (
                 sum((getattr(some, part) for some in self.panes), NOTHING)
@@ -216,8 +217,9 @@ def sharing_of(programs: Mapping[str, Program]) -> Sharing:
     for member in program.members:
         readers = [t for t in member.program.tasks() if t.operator.reads]
         for task in readers:
-            (store,) = (source for source in task.inputs if isinstance(source, Task))
-            reading.setdefault(store, []).append((member.name, task.operator))
+            for store in task.inputs:
+                assert isinstance(store, Task)
+                reading.setdefault(store, []).append((member.name, task.operator))
         if not readers:
             others[member.name] = _reason(member.program)
     panes = [
@@ -238,7 +240,7 @@ def _panes(name: str, store: Any, readers: Sequence[tuple[str, PaneGroups]]) -> 
         question = _question(operator)
         rules += ["CS2"] if question in questions else []
         questions |= {question} - {""}
-        rule = ", ".join(rules)
+        rule = "SS4" if isinstance(operator, CoveredGroups) else ", ".join(rules)
         asks = _plain(operator.detail.partition(" BY ")[0])
         reads = reads_of(operator, store.windows)
         own = cost_of([window], [operator])

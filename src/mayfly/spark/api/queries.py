@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
@@ -18,7 +18,14 @@ from mayfly.keywords import known_settings
 from mayfly.lifetime import in_zone
 from mayfly.optimizer.optimize import optimize
 from mayfly.optimizer.rules.keep_panes import PANES
-from mayfly.optimizer.rules.share_panes import SS1
+from mayfly.optimizer.rules.share_panes import SS1, SS4
+from mayfly.periodic.sharing.pane_covers import (
+    NO_COVER,
+    PaneCover,
+    PaneQuery,
+    choose_covers,
+    covered,
+)
 from mayfly.physical.compiler import compile_plan
 from mayfly.physical.explain.explainer import explain
 from mayfly.physical.explain.explanation import Explanation
@@ -46,6 +53,7 @@ from mayfly.spark.io.sources import declare_stream, relation_rows
 from mayfly.spark.stream.checkpoint_properties import identity
 from mayfly.spark.stream.dataflow import Dataflow
 from mayfly.spark.stream.query_checkpoint import (
+    COVER,
     DERIVATION,
     PLAN,
     TEXT,
@@ -94,6 +102,8 @@ class CqlQuery:
     program: Program
     without: tuple[str, ...] = ()
     joining: Joining = Joining.COST
+    cover: PaneCover = NO_COVER
+    """The queries whose panes it reads in the place of its own (SS4)."""
 
     @staticmethod
     def of(
@@ -143,12 +153,27 @@ class CqlQuery:
     def as_begun(self, stored: Mapping[str, Any] | None) -> CqlQuery:
         """The query as a checkpoint was begun with it, which may have been before joins ran whole
         or aggregates kept panes, or by other estimates: what it keeps is what that plan keeps."""
-        if stored is not None and differing(stored, self.description()):
+        if stored is None:
+            return self
+        cover = PaneCover.from_json(stored.get(COVER))
+        if cover.plus:
+            return self.reading(cover)
+        if differing(stored, self.description()):
             for joining, without in product(Joining, ((), (PANES.name,), (SS1.name,))):
                 other = self.under(self.program.strategy, joining, without)
                 if not differing(stored, other.description()):
                     return other
         return self
+
+    def reading(self, cover: PaneCover) -> CqlQuery:
+        """The query with panes of others in the place of its own, where it has some."""
+        if not cover.plus or PaneQuery.of(self.text, self.program) is None:
+            return self
+        program = covered(self.text, self.program, cover, self._compiled)
+        return replace(self, program=program, cover=cover)
+
+    def _compiled(self, text: str) -> Program:
+        return self.session.query(text).program
 
     def streams(self) -> tuple[Stream, ...]:
         names = dict.fromkeys(
@@ -198,6 +223,8 @@ class CqlQuery:
             PLAN: plan_digest(self.program),
             "streams": [stream.name for stream in self.streams()],
         }
+        if self.cover.plus:
+            parts[COVER] = self.cover.to_json()
         for stream in self.streams():
             columns = [f"{name} {stream.type_of(name).sql()}" for name in stream.schema.names]
             parts[f"columns of {stream.name}"] = ", ".join(columns)
@@ -231,11 +258,13 @@ class Queries:
 
     def explain(self) -> Together:
         """What the queries share: streams, parts that are computed once, clocks."""
-        return together({name: query.program for name, query in self.queries.items()})
+        queries = self._with_covers().queries
+        return together({name: query.program for name, query in queries.items()})
 
     def sharing(self) -> Sharing:
         """What the queries share of panes, and what that saves."""
-        return sharing_of({name: query.program for name, query in self.queries.items()})
+        queries = self._with_covers().queries
+        return sharing_of({name: query.program for name, query in queries.items()})
 
     def streams(self, stored_names: Sequence[str] = ()) -> tuple[Stream, ...]:
         """Those that are read, and those declared that a checkpoint names: these first,
@@ -431,13 +460,36 @@ class Queries:
         return {member.name: Results(member) for member in program.members}
 
     def _as_begun(self, root: str) -> Queries:
-        if not Repository.exists(root):
-            return self
-        stored_queries = opened(root, sync=False).current().properties["queries"]
-        begun = {
-            name: query.as_begun(stored_queries.get(name)) for name, query in self.queries.items()
+        stored_queries: Mapping[str, Any] = {}
+        if Repository.exists(root):
+            stored_queries = opened(root, sync=False).current().properties["queries"]
+        remembered = {
+            name: stored
+            for name, stored in stored_queries.items()
+            if name not in self.anew
+            or (name in self.queries and stored[TEXT] == self.queries[name].text)
         }
-        return replace(self, queries=begun)
+        begun = {n: query.as_begun(remembered.get(n)) for n, query in self.queries.items()}
+        return replace(self, queries=begun)._with_covers(remembered)
+
+    def _with_covers(self, remembered: Collection[str] = ()) -> Queries:
+        """With panes of others in the place of own ones (SS4), where these are there already;
+        those that are remembered read what they read before, and come first, as they came."""
+        order = dict.fromkeys([*(n for n in remembered if n in self.queries), *self.queries])
+        newcomers = [
+            name
+            for name in order
+            if name not in remembered and SS4.name not in self.queries[name].without
+        ]
+        programs = {n: (self.queries[n].text, self.queries[n].program) for n in order}
+        covers = choose_covers(programs, newcomers)
+        return replace(
+            self,
+            queries={
+                name: query.reading(covers.get(name, NO_COVER))
+                for name, query in self.queries.items()
+            },
+        )
 
     def _runner(
         self,

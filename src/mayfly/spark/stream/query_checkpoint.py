@@ -48,6 +48,8 @@ SINCE, TEXT, PLAN = "since", "text", "plan"
 ENTRY, WHOLE_FROM = "entry", "whole_from"
 ZONE = "zone"
 """Property: the time zone in which answers were computed so far."""
+COVER = "cover"
+"""The texts of the queries whose panes a query reads in the place of its own."""
 DERIVATION = "derivation of "
 """What a query says of a stream some of whose columns are computed."""
 

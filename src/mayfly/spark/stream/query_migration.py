@@ -76,7 +76,9 @@ def migrate_checkpoint(root: str, queries: Mapping[str, CqlQuery], buckets: int 
     since = {name: entry[SINCE] for name, entry in stored_queries.items()}
     entries = {name: entry.get(ENTRY) for name, entry in stored_queries.items()}
     after = {
-        name: queries[name].under(queries[name].program.strategy, query.joining)
+        name: queries[name]
+        .under(queries[name].program.strategy, query.joining)
+        .reading(query.cover)
         for name, query in before.items()
     }
     old = shared({name: query.program for name, query in before.items()}, since, entries)

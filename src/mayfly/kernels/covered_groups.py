@@ -1,0 +1,91 @@
+"""GROUP BY over the panes of other predicates: added where these cover it, less what is too much.
+
+Idea (thesis 8.3.3, SS4): panes of tcp and of udp are, together, those of tcp or udp; those of tcp
+or udp without those of udp are those of tcp. What the queries that keep these have just found for
+an equal window is taken from them (CS6). Rows to be taken out again have their totals below zero; a
+group is there while its rows, counted so, are more than none.
+Invariant: results are those of panes of its own. Cost: as in pane_groups.py, for each of the panes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from mayfly.arrays import compute as pc
+from mayfly.arrays.order import Int64s, stable_order
+from mayfly.kernels.delta import Delta, concatenated, taken
+from mayfly.kernels.group_events import Events
+from mayfly.kernels.lifetime_rows import CODE, numbers, whole
+from mayfly.kernels.operator import StateKey
+from mayfly.kernels.pane_groups import Extent, PaneGroups
+from mayfly.plan.expressions import Column, Expression
+from mayfly.plan.window_kinds import Range
+from mayfly.storage.segment import EXP, TS
+
+_ROWS = "_rows"
+"""The column with the number of rows that a pane stands for."""
+
+
+@dataclass(frozen=True)
+class CoveredGroups(PaneGroups):
+    """``plus`` of the inputs are merged; what the others have is taken out again, by the column
+    ``rows`` that counts them."""
+
+    plus: int = 1
+    rows: Column | None = None
+
+    @staticmethod
+    def of(groups: PaneGroups, plus: int, **changed: Any) -> CoveredGroups:
+        own = {part.name: getattr(groups, part.name) for part in fields(groups) if part.init}
+        return CoveredGroups(**{**own, **changed}, plus=plus)
+
+    def state_key(self) -> StateKey:
+        return StateKey("CoveredGroups", (*super().state_key().parts, ("plus", self.plus)))
+
+    def joint(self, windows: tuple[Range, ...]) -> None:
+        return None
+
+    # ── steps ─────────────────────────────────────────────────────────────────────────────
+
+    def _changes(self, extent: Extent, inputs: Sequence[Delta]) -> tuple[pa.Table, pa.Table]:
+        parts = [super(CoveredGroups, self)._changes(extent, [panes]) for panes in inputs]
+        fresh, due = (self._together([part[n] for part in parts]) for n in (0, 1))
+        return fresh, due
+
+    def _before(self, extent: Extent, inputs: Sequence[Delta]) -> pa.Table:
+        return self._together([super(CoveredGroups, self)._before(extent, [p]) for p in inputs])
+
+    def _next_change(self, extent: Extent, inputs: Sequence[Delta]) -> int | None:
+        instants = [super(CoveredGroups, self)._next_change(extent, [p]) for p in inputs]
+        return min((instant for instant in instants if instant is not None), default=None)
+
+    def _together(self, parts: Sequence[pa.Table]) -> pa.Table:
+        rows = concatenated([*parts[: self.plus], *map(self._negated, parts[self.plus :])])
+        if not rows.num_rows:
+            return rows
+        times = numbers(rows, TS), numbers(rows, EXP)
+        return taken(rows, stable_order(numbers(rows, CODE), *times)).combine_chunks()
+
+    def _negated(self, rows: pa.Table) -> pa.Table:
+        for name, _ in self._arguments:
+            place = rows.schema.get_field_index(name)
+            rows = rows.set_column(place, name, pc.negate(whole(rows.column(name))))
+        return rows
+
+    def _row_counts(self, events: Events) -> Int64s:
+        if self.rows is None:
+            return super()._row_counts(events)
+        return np.ascontiguousarray(
+            pc.fill_null(events.values(_ROWS), 0).to_numpy(zero_copy_only=False)
+        )
+
+    @cached_property
+    def _arguments(self) -> tuple[tuple[str, Expression], ...]:
+        counted = () if self.rows is None else ((_ROWS, self.rows),)
+        return (*super()._arguments, *counted)

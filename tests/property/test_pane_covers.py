@@ -1,0 +1,205 @@
+"""Queries that answer from the panes of other predicates (SS4), against an independent engine."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from mayfly.cql import catalog_after, parse
+from mayfly.kernels.covered_groups import CoveredGroups
+from mayfly.kernels.pane_store import PaneStore
+from mayfly.periodic.sharing.pane_covers import (
+    NO_COVER,
+    PaneCover,
+    choose_covers,
+    covered,
+    sharing_with_covers,
+)
+from mayfly.physical.program import Program
+from mayfly.plan.catalog import QueryDefinition
+from tests.property.shared_runs import program_of
+from tests.property.test_pane_sharing import Pipeline
+from tests.property.test_panes import DECLARED, SCHEMA, Query, admitted, random_batches
+
+many = settings(
+    max_examples=8 if settings().max_examples < 200 else settings().max_examples,
+    phases=[Phase.generate],
+)
+CATALOG = catalog_after(parse(DECLARED))
+RULES = frozenset({"SS1", "CS1", "CS2", "SS4", "sketches"})
+
+
+class CoveringPipeline(Pipeline):
+    """Remembers covers as a checkpoint of Spark's does."""
+
+    covers: dict[str, PaneCover]
+
+    def programs(self) -> dict[str, Program]:
+        texts = {name: query.cql for name, query in self.queries.items()}
+        plain = {
+            name: (text, program_of(text, CATALOG, sharing=self.sharing))
+            for name, text in texts.items()
+        }
+        covers = {n: c for n, c in getattr(self, "covers", {}).items() if n in texts}
+        read = {n: self.reading(*plain[n], c) for n, c in covers.items()}
+        ordered = {n: (texts[n], read.get(n, plain[n][1])) for n in (*covers, *plain)}
+        if "SS4" in self.sharing:
+            covers |= choose_covers(ordered, [name for name in texts if name not in covers])
+        self.covers = {n: covers.get(n, NO_COVER) for n in ordered}
+        return {n: self.reading(*plain[n], self.covers[n]) for n in texts}
+
+    def reading(self, text: str, program: Program, cover: PaneCover) -> Program:
+        if not cover.plus:
+            return program
+        return covered(text, program, cover, lambda t: program_of(t, CATALOG, sharing=self.sharing))
+
+
+def covered_by(new: Query, *existing: Query, sharing: frozenset[str] = RULES) -> Any:
+    """The WHERE of the panes that a query merges, and of those that it subtracts."""
+    with tempfile.TemporaryDirectory() as folder:
+        pipeline = CoveringPipeline(folder, 1, sharing)
+        pipeline.queries = {f"q{n}": query for n, query in enumerate((*existing, new))}
+        pipeline.programs()
+        cover = pipeline.covers[f"q{len(existing)}"]
+        wheres = {query.cql: query.where for query in existing}
+    return [wheres[t] for t in cover.plus], [wheres[t] for t in cover.minus]
+
+
+TCP, UDP, ICMP, USER = "g = 'tcp'", "g = 'udp'", "g = 'icmp'", "k = 1"
+BOTH, EITHER = f"{TCP} OR {UDP}", f"{TCP} OR {USER}"
+
+
+def asked(call: str, where: str) -> Query:
+    return Query((), tuple(call.split(" + ")), where, 16, 4, 0)
+
+
+@pytest.mark.parametrize(
+    ("existing", "new", "plus", "minus"),
+    [
+        ([("SUM(v)", TCP), ("SUM(v)", UDP)], ("SUM(v)", BOTH), [TCP, UDP], []),
+        ([("SUM(v)", TCP)], ("SUM(v)", BOTH), [], []),
+        (
+            [("AVG(v) + COUNT(*)", BOTH), ("AVG(v) + COUNT(*)", UDP)],
+            ("SUM(v)", TCP), [BOTH], [UDP],
+        ),
+        ([("SUM(v)", BOTH), ("SUM(v)", UDP)], ("SUM(v)", TCP), [], []),
+        ([("SUM(v)", BOTH)], ("SUM(v)", TCP), [], []),
+        ([("MAX(v)", TCP), ("MAX(v)", USER)], ("MAX(v)", EITHER), [TCP, USER], []),
+        ([("SUM(v)", TCP), ("SUM(v)", USER)], ("SUM(v)", EITHER), [], []),
+        ([("MAX(v)", EITHER), ("MAX(v)", USER)], ("MAX(v)", TCP), [], []),
+        (
+            [("MAX(v)", BOTH), ("MAX(v)", f"{UDP} OR {ICMP}")],
+            ("MAX(v)", f"{BOTH} OR {ICMP}"), [BOTH, f"{UDP} OR {ICMP}"], [],
+        ),
+        (
+            [("SUM(v)", BOTH), ("SUM(v)", f"{UDP} OR {ICMP}")],
+            ("SUM(v)", f"{BOTH} OR {ICMP}"), [], [],
+        ),
+        ([("COUNT(*)", BOTH), ("COUNT(*)", UDP)], ("COUNT(*)", TCP), [BOTH], [UDP]),
+    ],
+)  # fmt: skip
+def test_relevant_sets_of_the_thesis(
+    existing: list[tuple[str, str]], new: tuple[str, str], plus: list[str], minus: list[str]
+) -> None:
+    """Q1 to Q6, and what is no cover."""
+    cover = covered_by(asked(*new), *(asked(*each) for each in existing))
+    assert (sorted(cover[0]), cover[1]) == (sorted(plus), minus)
+
+
+def test_panes_that_do_not_fit_are_not_read() -> None:
+    own = asked("COUNT(*)", BOTH)
+    parts = [asked("COUNT(*)", where) for where in (TCP, UDP)]
+    nothing: tuple[list[str], list[str]] = ([], [])
+    assert covered_by(own, *parts) != nothing
+    assert covered_by(own, *parts, sharing=RULES - {"SS4"}) == nothing
+    assert covered_by(own, parts[0], replace(parts[1], duration=8)) == nothing, "too short"
+    assert covered_by(own, parts[0], replace(parts[1], period=5)) == nothing, "other edges"
+    assert covered_by(own, parts[0], replace(parts[1], origin=1)) == nothing, "other edges"
+    assert covered_by(own, parts[0], replace(parts[1], keys=("g",))) == nothing, "other groups"
+    assert covered_by(own, parts[0], asked("MAX(v)", UDP)) == nothing, "other numbers"
+
+
+CALLS = (
+    "COUNT(*)", "COUNT(k)", "SUM(k)", "AVG(k)", "MIN(v)", "MAX(g)", "SUM(m)", "AVG(m)", "SUM(f)",
+    "VAR(f)", "MEDIAN(k)", "COUNT(DISTINCT v)", "APPROX_COUNT_DISTINCT(g)",
+)  # fmt: skip
+TOTALS = ("AVG(k)", "COUNT(k)", "AVG(m)")
+ATOMS = ("g = 'a'", "g = 'b'", "g = ''", "k = 1", "k > 1", "v < 1")
+
+
+@many
+@given(seed=st.integers(0, 2**48))
+def test_covers_change_no_answer(seed: int) -> None:
+    """Queries with predicates that cover each other come and go; every step is a new start."""
+    rng = Random(seed)
+    keys, calls = rng.choice(((), ("k",), ("g",))), tuple(rng.sample(CALLS, rng.randint(1, 2)))
+    if rng.random() < 0.6:  # what can be subtracted
+        calls = ("COUNT(*)", *rng.sample(TOTALS, rng.randint(0, 2)))
+    atoms = rng.sample(ATOMS[:3] if rng.random() < 0.7 else ATOMS, 3)
+    batches, number = random_batches(rng, rng.randint(3, 6), (0, 3, 8, 20)), 0
+
+    def some(count: int) -> dict[str, Query]:
+        nonlocal number
+        made = {}
+        for _ in range(count):
+            where = " OR ".join(rng.sample(atoms, rng.randint(1, 3)))
+            made[f"q{number}"] = Query(keys, calls, where, 16, 4, 0)
+            number += 1
+        return made
+
+    with tempfile.TemporaryDirectory() as folder:
+        pipeline = CoveringPipeline(folder, rng.randint(1, 3), RULES)
+        pipeline.begin(some(rng.randint(2, 4)))
+        for batch in batches:
+            if rng.random() < 0.5:
+                pipeline.add(some(rng.randint(1, 2)))
+            if len(pipeline.queries) > 2 and rng.random() < 0.4:
+                pipeline.drop(rng.choice(list(pipeline.queries)))
+            pipeline.feed(batch)
+        pipeline.check(admitted(batches), rng)
+
+
+def test_covers_are_explained() -> None:
+    text = ";".join(
+        [DECLARED]
+        + [
+            f"CREATE QUERY {name} AS {asked('COUNT(*)', where).cql}"
+            for name, where in (("tcp", TCP), ("udp", UDP), ("both", BOTH))
+        ]
+    )
+    catalog = catalog_after(parse(text))
+    plans = {each.name: each.plan for each in catalog.of_kind(QueryDefinition)}
+    explained = sharing_with_covers(plans, catalog).text()
+    assert explained.count("both  SS4") == 2
+    assert "3 queries from 2 states of panes" in explained
+    alone = sharing_with_covers(plans, catalog, without=["SS4"]).text()
+    assert "both  first" in alone
+
+
+def test_a_covered_query_keeps_the_panes_of_queries_that_go() -> None:
+    rows = [
+        {"ts": ts, "k": ts % 3, "g": ("a", "b", "c")[ts % 3], "v": ts, "m": None, "f": None}
+        for ts in range(1, 60)
+    ]
+    a, b, c = (asked("COUNT(*)", f"g = '{g}'") for g in "abc")
+    both = asked("COUNT(*)", f"{a.where} OR {b.where}")
+    with tempfile.TemporaryDirectory() as folder:
+        pipeline = CoveringPipeline(folder, 1, RULES)
+        pipeline.begin({"a": a, "b": b, "c": c, "both": both})
+        assert len(pipeline.stores()) == 3
+        pipeline.feed(rows[:30])
+        for name in ("a", "b"):
+            pipeline.drop(name)
+        pipeline.feed(rows[30:])
+        tasks = pipeline.runner().dataflow.stages.tasks
+        assert any(isinstance(task.operator, CoveredGroups) for task in tasks)
+        assert sum(isinstance(task.operator, PaneStore) for task in tasks) == 3
+        pipeline.check(rows, Random(1), 30)
+        assert pa.Table.from_pylist(rows, schema=SCHEMA).num_rows == 59
