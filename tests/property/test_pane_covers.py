@@ -13,7 +13,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from mayfly.cql import catalog_after, parse
-from mayfly.kernels.covered_groups import CoveredGroups
+from mayfly.kernels.cover_groups import CoveredGroups
 from mayfly.kernels.pane_store import PaneStore
 from mayfly.periodic.sharing.pane_covers import (
     NO_COVER,

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from mayfly.kernels.covered_groups import CoveredGroups
+from mayfly.kernels.cover_groups import CoveredGroups
 from mayfly.kernels.pane_edges import contains, families_of, period_of, reach_of
 from mayfly.kernels.pane_groups import PaneGroups
 from mayfly.kernels.pane_partials import COUNT, MAX, MIN, ROWS, SUM, PaneNumber
@@ -36,7 +36,7 @@ from mayfly.plan.types import BIGINT
 from mayfly.plan.window_kinds import Range
 
 ROWS_IN_A_PANE = 10
-"""Rows of a group that a pane is taken to stand for, as long as nobody has counted them."""
+"""Rows of a group that a pane is taken to stand for, as long as these are not counted."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ NO_COVER = PaneCover()
 
 
 @dataclass(frozen=True)
-class PaneQuery:
+class OwnPanes:
     """A query with panes of its own: its text, what groups them and what keeps them."""
 
     text: str
@@ -68,7 +68,7 @@ class PaneQuery:
     source: StreamInput
 
     @staticmethod
-    def of(text: str, program: Program) -> PaneQuery | None:
+    def of(text: str, program: Program) -> OwnPanes | None:
         readers = [task for task in program.tasks() if task.operator.reads]
         if len(readers) != 1 or type(readers[0].operator) is not PaneGroups:
             return None
@@ -77,7 +77,7 @@ class PaneQuery:
         (source,) = kept.inputs
         assert isinstance(kept.operator, PaneStore)
         assert isinstance(source, StreamInput)
-        return PaneQuery(text, readers[0].operator, kept.operator, source)
+        return OwnPanes(text, readers[0].operator, kept.operator, source)
 
     @property
     def window(self) -> Range:
@@ -99,9 +99,9 @@ class _PaneKind:
     subtractable: bool
 
 
-def cover_of(query: PaneQuery, others: Sequence[PaneQuery]) -> PaneCover | None:
+def cover_of(query: OwnPanes, others: Sequence[OwnPanes]) -> PaneCover | None:
     """Whose panes a query had better read than keep its own; None if it keeps its own."""
-    kept: dict[tuple[Expression, ...], list[PaneQuery]] = {}
+    kept: dict[tuple[Expression, ...], list[OwnPanes]] = {}
     for other in others:
         if other.place == query.place and not other.store.alone:
             kept.setdefault(other.store.conditions, []).append(other)
@@ -126,7 +126,7 @@ def cover_of(query: PaneQuery, others: Sequence[PaneQuery]) -> PaneCover | None:
     return None
 
 
-def _serves(owners: Sequence[PaneQuery], window: Range, needed: Sequence[PaneNumber]) -> bool:
+def _serves(owners: Sequence[OwnPanes], window: Range, needed: Sequence[PaneNumber]) -> bool:
     """Whether panes have the numbers, the edges and the age that a window needs."""
     names = {content.column.name for owner in owners for content in owner.store.contents}
     if not all(content.column.name in names for content in needed):
@@ -140,14 +140,14 @@ def _serves(owners: Sequence[PaneQuery], window: Range, needed: Sequence[PaneNum
     return all(any(contains(f, family) for f in finer) for family in families_of(window))
 
 
-def _pays(query: PaneQuery, panes: int) -> bool:
+def _pays(query: OwnPanes, panes: int) -> bool:
     """Whether reading so many panes in the place of one costs less than to make and keep these, in
     values per microsecond (spec/periodic 4)."""
     reads = reads_of(query.groups, [query.window]) / period_of(query.window)
     return (panes - 1) * reads < density([query.window]) * (1 + ROWS_IN_A_PANE)
 
 
-def _counted(query: PaneQuery) -> PaneQuery:
+def _counted(query: OwnPanes) -> OwnPanes:
     """With the numbers that tell whether anything is left where something is taken out."""
     rows = pane_number(ROWS, None, BIGINT)
     counts = {
@@ -170,11 +170,11 @@ def covered(
     text: str, program: Program, cover: PaneCover, compiled: Callable[[str], Program]
 ) -> Program:
     """The program of a query that reads the panes of others, whose texts are ``compiled``."""
-    query = PaneQuery.of(text, program)
+    query = OwnPanes.of(text, program)
     assert query is not None
     conditions = []
     for other in (*cover.plus, *cover.minus):
-        part = PaneQuery.of(other, compiled(other))
+        part = OwnPanes.of(other, compiled(other))
         assert part is not None
         conditions.append(part.store.conditions)
     query = _counted(query) if cover.minus else query
@@ -199,10 +199,10 @@ def choose_covers(
 ) -> dict[str, PaneCover]:
     """Whose panes newcomers had better read; queries by name, with text and program, in the order
     in which they came."""
-    others: list[PaneQuery] = []
+    others: list[OwnPanes] = []
     covers: dict[str, PaneCover] = {}
     for name, (text, program) in programs.items():
-        query = PaneQuery.of(text, program)
+        query = OwnPanes.of(text, program)
         if query is None:
             continue
         cover = cover_of(query, others) if name in newcomers else None

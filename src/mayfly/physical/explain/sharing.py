@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from mayfly.display import counted, number
-from mayfly.kernels.covered_groups import CoveredGroups
+from mayfly.kernels.cover_groups import CoveredGroups
 from mayfly.kernels.pane_edges import edges, period_of, reach_of
 from mayfly.kernels.pane_groups import PaneGroups
 from mayfly.lifetime import NEVER, format_micros

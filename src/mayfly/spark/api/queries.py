@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
@@ -18,14 +18,8 @@ from mayfly.keywords import known_settings
 from mayfly.lifetime import in_zone
 from mayfly.optimizer.optimize import optimize
 from mayfly.optimizer.rules.keep_panes import PANES
-from mayfly.optimizer.rules.share_panes import SS1, SS4
-from mayfly.periodic.sharing.pane_covers import (
-    NO_COVER,
-    PaneCover,
-    PaneQuery,
-    choose_covers,
-    covered,
-)
+from mayfly.optimizer.rules.share_panes import SS1
+from mayfly.periodic.sharing.pane_covers import NO_COVER, PaneCover
 from mayfly.physical.compiler import compile_plan
 from mayfly.physical.explain.explainer import explain
 from mayfly.physical.explain.explanation import Explanation
@@ -68,6 +62,7 @@ from mayfly.spark.stream.query_checkpoint import (
     sources_of,
     streams_known_to,
 )
+from mayfly.spark.stream.query_covers import all_as_begun, with_covers
 from mayfly.spark.stream.query_history import deliver_history, settle
 from mayfly.spark.stream.query_migration import migrate_checkpoint
 from mayfly.spark.stream.results import Results
@@ -153,27 +148,12 @@ class CqlQuery:
     def as_begun(self, stored: Mapping[str, Any] | None) -> CqlQuery:
         """The query as a checkpoint was begun with it, which may have been before joins ran whole
         or aggregates kept panes, or by other estimates: what it keeps is what that plan keeps."""
-        if stored is None:
-            return self
-        cover = PaneCover.from_json(stored.get(COVER))
-        if cover.plus:
-            return self.reading(cover)
-        if differing(stored, self.description()):
+        if stored is not None and differing(stored, self.description()):
             for joining, without in product(Joining, ((), (PANES.name,), (SS1.name,))):
                 other = self.under(self.program.strategy, joining, without)
                 if not differing(stored, other.description()):
                     return other
         return self
-
-    def reading(self, cover: PaneCover) -> CqlQuery:
-        """The query with panes of others in the place of its own, where it has some."""
-        if not cover.plus or PaneQuery.of(self.text, self.program) is None:
-            return self
-        program = covered(self.text, self.program, cover, self._compiled)
-        return replace(self, program=program, cover=cover)
-
-    def _compiled(self, text: str) -> Program:
-        return self.session.query(text).program
 
     def streams(self) -> tuple[Stream, ...]:
         names = dict.fromkeys(
@@ -258,12 +238,12 @@ class Queries:
 
     def explain(self) -> Together:
         """What the queries share: streams, parts that are computed once, clocks."""
-        queries = self._with_covers().queries
+        queries = with_covers(self.queries)
         return together({name: query.program for name, query in queries.items()})
 
     def sharing(self) -> Sharing:
         """What the queries share of panes, and what that saves."""
-        queries = self._with_covers().queries
+        queries = with_covers(self.queries)
         return sharing_of({name: query.program for name, query in queries.items()})
 
     def streams(self, stored_names: Sequence[str] = ()) -> tuple[Stream, ...]:
@@ -463,33 +443,7 @@ class Queries:
         stored_queries: Mapping[str, Any] = {}
         if Repository.exists(root):
             stored_queries = opened(root, sync=False).current().properties["queries"]
-        remembered = {
-            name: stored
-            for name, stored in stored_queries.items()
-            if name not in self.anew
-            or (name in self.queries and stored[TEXT] == self.queries[name].text)
-        }
-        begun = {n: query.as_begun(remembered.get(n)) for n, query in self.queries.items()}
-        return replace(self, queries=begun)._with_covers(remembered)
-
-    def _with_covers(self, remembered: Collection[str] = ()) -> Queries:
-        """With panes of others in the place of own ones (SS4), where these are there already;
-        those that are remembered read what they read before, and come first, as they came."""
-        order = dict.fromkeys([*(n for n in remembered if n in self.queries), *self.queries])
-        newcomers = [
-            name
-            for name in order
-            if name not in remembered and SS4.name not in self.queries[name].without
-        ]
-        programs = {n: (self.queries[n].text, self.queries[n].program) for n in order}
-        covers = choose_covers(programs, newcomers)
-        return replace(
-            self,
-            queries={
-                name: query.reading(covers.get(name, NO_COVER))
-                for name, query in self.queries.items()
-            },
-        )
+        return replace(self, queries=all_as_begun(self.queries, stored_queries, self.anew))
 
     def _runner(
         self,
