@@ -78,9 +78,9 @@ class CoveredGroups(PaneGroups):
             rows = rows.set_column(place, name, pc.negate(whole(rows.column(name))))
         return rows
 
-    def _row_counts(self, events: Events) -> Int64s:
+    def presence(self, events: Events) -> Int64s:
         if self.rows is None:
-            return super()._row_counts(events)
+            return super().presence(events)
         return np.ascontiguousarray(
             pc.fill_null(events.values(_ROWS), 0).to_numpy(zero_copy_only=False)
         )
