@@ -15,7 +15,8 @@ import pyarrow.compute as pc
 
 from mayfly.checkpoint.result_log import LOG
 from mayfly.errors import VersionExpired
-from mayfly.kernels.delta import END, READER, SHOWN
+from mayfly.kernels.delta import END, SHOWN
+from mayfly.kernels.lifetime_rows import READER
 from mayfly.kernels.refreshes import repeated
 from mayfly.lifetime import MIN_TIME, NEVER, instant_text
 from mayfly.plan.window_kinds import Slide

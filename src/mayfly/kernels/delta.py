@@ -34,8 +34,6 @@ SEEN = "_seen"
 SEEN_END = "_seen_end"
 OWNER = "_owner"
 SHOWN = "_shown"
-READER = "_reader"
-"""The column that says to which window a result belongs."""
 LIFE = (TS, EXP, ID)
 _ANY = "Array(int64, 1, 'A', readonly=True)"
 _INTERNAL = {"_ts", "_exp", "_id", "_end", "_code", "_seen", "_seen_end", "_owner"}

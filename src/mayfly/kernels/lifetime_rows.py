@@ -21,6 +21,8 @@ from mayfly.storage.bounds import Bounds
 from mayfly.storage.segment import EXP, TS, Segment
 
 CODE = "_code"
+READER = "_reader"
+"""The column that says to which window a result belongs."""
 Bools: TypeAlias = npt.NDArray[np.bool_]
 
 

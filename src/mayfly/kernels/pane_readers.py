@@ -22,12 +22,12 @@ import pyarrow as pa
 from mayfly.arrays.order import Int64s, stable_order
 from mayfly.kernels.aggregate_steps import Totals, overflow, without_repeats
 from mayfly.kernels.codes import check_codes
-from mayfly.kernels.delta import ID, READER, SHOWN, Delta, concatenated, taken, with_numbers
+from mayfly.kernels.delta import ID, SHOWN, Delta, concatenated, taken, with_numbers
 from mayfly.kernels.group_results import COUNT, GroupResults
 from mayfly.kernels.holistic import Versions
 from mayfly.kernels.interval import Interval
 from mayfly.kernels.kept_rows import KeptRows, Shape, rows_with
-from mayfly.kernels.lifetime_rows import CODE, chosen, numbers, whole
+from mayfly.kernels.lifetime_rows import CODE, READER, chosen, numbers, whole
 from mayfly.kernels.operator import NO_IDS, Alone, Holding, Moving, StateKey
 from mayfly.kernels.pane_edges import period_of
 from mayfly.kernels.pane_partials import GROUP

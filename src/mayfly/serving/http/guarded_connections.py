@@ -8,6 +8,7 @@ written must be read within one, and connections beyond a number are turned away
 from __future__ import annotations
 
 import asyncio
+import socket
 from typing import Any
 
 import uvicorn
@@ -52,6 +53,8 @@ class GuardedConnection(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         self._arriving, self._unread = EndOfWait(), EndOfWait()
+        # Head and body are two writes; the second must not wait until the first is confirmed.
+        transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         super().connection_made(transport)
         if len(self.connections) > self.limits.connections:
             transport.write(TURNED_AWAY)

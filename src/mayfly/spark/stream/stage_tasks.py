@@ -23,19 +23,10 @@ from mayfly.checkpoint.operator_state import (
 from mayfly.checkpoint.result_log import DELIVERY, LOG, ResultLog, alive_from, horizon
 from mayfly.errors import LimitExceeded, MayflyError
 from mayfly.faults import reach
-from mayfly.kernels.delta import (
-    END,
-    ID,
-    READER,
-    Delta,
-    concatenated,
-    payload_names,
-    united,
-    with_numbers,
-)
+from mayfly.kernels.delta import END, ID, Delta, concatenated, payload_names, united, with_numbers
 from mayfly.kernels.interval import Interval
 from mayfly.kernels.kept_rows import KeptRows, Shape
-from mayfly.kernels.lifetime_rows import CODE, chosen, clustered, numbers
+from mayfly.kernels.lifetime_rows import CODE, READER, chosen, clustered, numbers
 from mayfly.kernels.outputs import Sent, seen
 from mayfly.kernels.refreshes import Refreshes, repetitions, rounded
 from mayfly.kernels.room import limited
