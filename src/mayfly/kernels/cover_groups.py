@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -41,9 +40,9 @@ class CoveredGroups(PaneGroups):
     rows: Column | None = None
 
     @staticmethod
-    def of(groups: PaneGroups, plus: int, **changed: Any) -> CoveredGroups:
+    def of(groups: PaneGroups, plus: int, rows: Column | None) -> CoveredGroups:
         own = {part.name: getattr(groups, part.name) for part in fields(groups) if part.init}
-        return CoveredGroups(**{**own, **changed}, plus=plus)
+        return CoveredGroups(**own, plus=plus, rows=rows)
 
     def state_key(self) -> StateKey:
         return StateKey("CoveredGroups", (*super().state_key().parts, ("plus", self.plus)))

@@ -179,7 +179,7 @@ def covered(
         conditions.append(part.store.conditions)
     query = _counted(query) if cover.minus else query
     rows = pane_number(ROWS, None, BIGINT).column if cover.minus else None
-    groups = CoveredGroups.of(query.groups, len(cover.plus), rows=rows)
+    groups = CoveredGroups.of(query.groups, len(cover.plus), rows)
     kept = [pane_task(replace(query.store, conditions=terms), query.source) for terms in conditions]
 
     def changed(task: Task) -> Task:
