@@ -152,9 +152,7 @@ def test_archives_that_cannot_be_as_their_statements_say_are_refused(
 
 def test_what_is_passed_over_is_told(spark: SparkSession, folder: Path) -> None:
     file = folder / "more.cql"
-    file.write_text(
-        "SHOW STREAMS;" + PIPELINE + "EXPLAIN pairs;"
-    )
+    file.write_text("SHOW STREAMS;" + PIPELINE + "EXPLAIN pairs;")
     assert load_pipeline(spark, file).passed_over == (
         "line 1: SHOW is ignored",
         "line 12: EXPLAIN is ignored",

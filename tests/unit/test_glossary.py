@@ -19,7 +19,8 @@ SENTENCES = {SOURCE / "optimizer" / "rules", SOURCE / "periodic" / "sharing"}
 PLAIN = """
 access added api app application approximate arithmetic array cast cause cli client compilation
 compiler completeness computed connection context covariance date demo display distinct element
-erase error exact execution explainer failed field figure filter free guarded http intersection io jar json keyword literal loop
+erase error exact execution explainer failed field figure filter free guarded http intersection io
+jar json keyword literal loop
 main manual mayfly media migrate move mutation nested note observation openapi optimize option page
 pair parameter parser path picture pool posix printed problem prompt random recent regex register
 requested restart runtime search seeded serve server shell signal smaller split stateless story

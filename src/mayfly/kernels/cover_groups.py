@@ -47,6 +47,14 @@ class CoveredGroups(PaneGroups):
     def state_key(self) -> StateKey:
         return StateKey("CoveredGroups", (*super().state_key().parts, ("plus", self.plus)))
 
+    @property
+    def answers_alone(self) -> bool:
+        return False
+
+    @property
+    def is_covered(self) -> bool:
+        return True
+
     def joint(self, windows: tuple[Range, ...]) -> None:
         return None
 

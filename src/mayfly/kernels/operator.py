@@ -230,6 +230,11 @@ class Operator:
         """The windows by which it reads what another operator keeps, if it does."""
         return ()
 
+    @property
+    def answers_alone(self) -> bool:
+        """Whether its results are groups of the panes that it reads, and those of no other."""
+        return False
+
     def joint(self, windows: tuple[Range, ...]) -> Operator | None:
         """One that answers this and what differs only in its window in one pass: results have the
         number of their window, then the columns of this, under other names. None if it cannot."""

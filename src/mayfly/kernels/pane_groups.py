@@ -94,6 +94,15 @@ class PaneGroups(GroupRows):
     def reads(self) -> tuple[Range, ...]:
         return () if self.window is None else (self.window,)
 
+    @property
+    def answers_alone(self) -> bool:
+        return True
+
+    @property
+    def is_covered(self) -> bool:
+        """Whether panes of several predicates are combined (SS4)."""
+        return False
+
     def joint(self, windows: tuple[Range, ...]) -> PaneReaders | None:
         plain = self.having is None and not self.dual and bool(self.calls)
         # Readers together know windows by their length: spans that go at once are none of these.

@@ -49,6 +49,10 @@ class ServedGroups(PaneGroups):
     def numbers_read(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys((*super().numbers_read, *self.also)))
 
+    @property
+    def answers_alone(self) -> bool:
+        return False
+
     def joint(self, windows: tuple[Range, ...]) -> PaneReaders | None:
         return None  # nothing is answered, so nothing together
 

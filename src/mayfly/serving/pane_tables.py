@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import cast
 
 import pyarrow as pa
 
@@ -170,10 +171,8 @@ class PaneTable:
         plan = optimize(Output(self.asked.node)).plan.transform(refreshed)
         assert isinstance(plan, Output)
         program = compile_plan(canonical(plan), self.catalog)
-        (store,) = (t.operator for t in program.tasks() if isinstance(t.operator, PaneStore))
-        groups = program.answer.operator
-        assert isinstance(groups, PaneGroups)
-        return store, groups
+        (store,) = (task.operator for task in program.tasks() if task.operator.is_standing)
+        return cast(PaneStore, store), cast(PaneGroups, program.answer.operator)
 
 
 def further_conditions(asked: PaneStore, kept: PaneStore) -> tuple[Expression, ...]:

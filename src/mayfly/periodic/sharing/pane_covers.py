@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 from mayfly.kernels.cover_groups import CoveredGroups
 from mayfly.kernels.pane_edges import contains, families_of, period_of, reach_of
@@ -70,14 +70,14 @@ class OwnPanes:
     @staticmethod
     def of(text: str, program: Program) -> OwnPanes | None:
         readers = [task for task in program.tasks() if task.operator.reads]
-        if len(readers) != 1 or type(readers[0].operator) is not PaneGroups:
+        if len(readers) != 1 or not readers[0].operator.answers_alone:
             return None
         (kept,) = readers[0].inputs
         assert isinstance(kept, Task)
         (source,) = kept.inputs
-        assert isinstance(kept.operator, PaneStore)
         assert isinstance(source, StreamInput)
-        return OwnPanes(text, readers[0].operator, kept.operator, source)
+        groups, store = cast(PaneGroups, readers[0].operator), cast(PaneStore, kept.operator)
+        return OwnPanes(text, groups, store, source)
 
     @property
     def window(self) -> Range:

@@ -16,7 +16,6 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from mayfly.display import counted, number
-from mayfly.kernels.cover_groups import CoveredGroups
 from mayfly.kernels.pane_edges import edges, period_of, reach_of
 from mayfly.kernels.pane_groups import PaneGroups
 from mayfly.lifetime import NEVER, format_micros
@@ -240,7 +239,7 @@ def _panes(name: str, store: Any, readers: Sequence[tuple[str, PaneGroups]]) -> 
         question = _question(operator)
         rules += ["CS2"] if question in questions else []
         questions |= {question} - {""}
-        rule = "SS4" if isinstance(operator, CoveredGroups) else ", ".join(rules)
+        rule = "SS4" if operator.is_covered else ", ".join(rules)
         asks = _plain(operator.detail.partition(" BY ")[0])
         reads = reads_of(operator, store.windows)
         own = cost_of([window], [operator])
