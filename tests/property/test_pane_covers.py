@@ -203,3 +203,33 @@ def test_a_covered_query_keeps_the_panes_of_queries_that_go() -> None:
         assert sum(isinstance(task.operator, PaneStore) for task in tasks) == 3
         pipeline.check(rows, Random(1), 30)
         assert pa.Table.from_pylist(rows, schema=SCHEMA).num_rows == 59
+
+
+def test_what_is_too_much_is_taken_out_again() -> None:
+    """Also groups of which nothing is left, and sums of which no value is."""
+    rows = [
+        {
+            "ts": ts,
+            "k": ts % 5,
+            "g": "tcp" if ts % 5 < 2 else "udp",
+            "v": None,
+            "m": None,
+            "f": None,
+        }
+        for ts in range(1, 80)
+    ]
+    rows += [{"ts": 41, "k": 1, "g": "udp", "v": 7, "m": None, "f": None}]
+    rows.sort(key=lambda row: row["ts"])  # type: ignore[arg-type,return-value]
+    calls = ("COUNT(*)", "AVG(v)", "AVG(k)")
+    queries = {
+        "both": Query(("k",), calls, BOTH, 4, 4, 0),
+        "udp": Query(("k",), calls, UDP, 4, 4, 0),
+        "tcp": Query(("k",), ("COUNT(*)", "SUM(v)", "SUM(k)"), TCP, 4, 4, 0),
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        pipeline = CoveringPipeline(folder, 2, RULES)
+        pipeline.begin(queries)
+        assert len(pipeline.covers["tcp"].minus) == 1
+        for start in range(0, len(rows), 10):
+            pipeline.feed(rows[start : start + 10])
+        pipeline.check(admitted([rows[n : n + 10] for n in range(0, len(rows), 10)]), Random(1), 80)

@@ -95,4 +95,4 @@ class CoveredGroups(PaneGroups):
     @cached_property
     def _arguments(self) -> tuple[tuple[str, Expression], ...]:
         counted = () if self.rows is None else ((_ROWS, self.rows),)
-        return (*super()._arguments, *counted)
+        return (*counted, *super()._arguments)

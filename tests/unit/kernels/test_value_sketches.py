@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from mayfly.cql import bind_query
+from mayfly.kernels.pane_partials import _sketched
 from mayfly.kernels.value_sketches import HLL, ITEMS, KLL, SKETCHES
 from mayfly.physical.explain.explainer import explain
 from mayfly.runtime.local_session import LocalSession
@@ -111,3 +112,20 @@ def test_exact_and_approximate_calls_stand_side_by_side() -> None:
     text = str(session.explain(f"SELECT {calls} {WINDOW}"))
     assert "Panes HLL(s.x), ITEMS(s.t), COUNT(*), values of s.t, values of s.x BY pane" in text
     assert len({HLL, KLL, ITEMS}) == len(SKETCHES)
+
+
+def test_parts_of_a_pane_are_one_sketch() -> None:
+    parts = pa.array([sketch_of(HLL, ["a", "b"]), sketch_of(HLL, ["b", "c"]), None], pa.binary())
+    (both,) = _sketched(f"{HLL} union", parts, np.array([0])).to_pylist()
+    assert SKETCHES[HLL].bounded(SKETCHES[HLL].read(both), None)[0] == 3
+
+
+def test_counters_of_earlier_steps_weigh_as_often_as_they_count() -> None:
+    session = LocalSession()
+    session.stream("s", {"ts": "BIGINT", "x": "BIGINT", "t": "STRING"})
+    run = session.query("SELECT MEDIAN(x) AS m, TOP(x, 1) AS best FROM s [RANGE 8 us SLIDE 4 us]")
+    run.feed({"s": [{"ts": 1, "x": 1, "t": ""}] * 5})
+    run.feed(heartbeats={"s": 5})
+    run.feed({"s": [{"ts": 5, "x": 2, "t": ""}] * 2})
+    run.feed(heartbeats={"s": 9})
+    assert run.snapshot().to_pylist() == [{"m": 1.0, "best": [{"value": 1, "count": 5}]}]
