@@ -41,6 +41,8 @@ from mayfly.storage.segment import EXP, TS
 
 _HEAD = "_head"
 """Whether a row counts as a member, last of what is kept."""
+_COUNTS = "panes that come and go together"
+"""What ``_count`` of a stored group is a number of."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,8 @@ class PaneGroups(GroupRows):
         object.__setattr__(self, "_aggregators", tuple(made))
 
     def state_key(self) -> StateKey:
-        own = (("weights", self.weights), ("window", self.window))
+        # What a group counts is stored: a state that counts something else has another name.
+        own = (("weights", self.weights), ("window", self.window), ("counts", _COUNTS))
         return StateKey("PaneGroups", (*super().state_key().parts, *own))
 
     @property

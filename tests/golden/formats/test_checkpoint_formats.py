@@ -31,6 +31,8 @@ from tests.property.continuous_cases import SECOND, catalog, told
 from tests.property.shared_runs import HereRunner, program_of, results_of, runner_of
 
 GOLDEN = Path(__file__).parent
+ROW_COUNTS = ["task/2f892b38359619bd", "task/aad4f94db5e1790f", "task/dfd5a2589d43ad8f"]
+"""States of groups in checkpoint-panes-counted-by-row."""
 
 
 def copied(version: int, folder: Path) -> Path:
@@ -89,6 +91,18 @@ def test_a_checkpoint_with_panes_goes_on(tmp_path: Path) -> None:
     assert len(logs) == 3
     assert len(set(logs)) == 2
     assert continued_with(runner, PANES, Strategy.UPA)
+
+
+def test_groups_that_counted_rows_of_panes_are_refused(tmp_path: Path) -> None:
+    """Rows of a pane are merged: such a group would be shown when all its rows have left."""
+    shutil.copytree(GOLDEN / "checkpoint-panes-counted-by-row", tmp_path / "ck")
+    runner = panes_runner(tmp_path / "ck")
+    before = runner.repository.current()
+    upgrade_state(runner.repository, runner.dataflow.program)
+    with pytest.raises(UnsupportedFormat, match="states that no operator") as refused:
+        RegisteredQueries(runner.repository, 2, {}).check_claimed(runner.dataflow.stages)
+    assert set(ROW_COUNTS) <= set(str(refused.value).replace(",", "").split())
+    assert runner.repository.current().version == before.version
 
 
 def test_states_of_panes_under_other_names_are_refused(tmp_path: Path) -> None:
