@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -72,7 +73,8 @@ def test_both_ways_of_each_are_tried() -> None:
 
 def recut(case: Case) -> Case:
     """The same rows, each in a batch of its own, in the same order."""
-    batches, heartbeats = [], []
+    batches: list[dict[str, Any]] = []
+    heartbeats: list[dict[str, Any]] = []
     for batch, beats in zip(case.batches, case.heartbeats, strict=True):
         pieces = [{name: [row]} for name, rows in batch.items() for row in rows] or [{}]
         batches += pieces

@@ -268,3 +268,20 @@ def _nullable(name: str, signature: Signature, arguments: Arguments) -> bool:
     if signature.nullable is not None:
         return signature.nullable
     return any(argument.nullable for argument in arguments)
+
+
+_TUMBLE = "write FROM TUMBLE(s, ts, INTERVAL '1' MINUTE) and group by window_start, window_end"
+FOREIGN_WINDOWS = {
+    "tumble": _TUMBLE,
+    "hop": _TUMBLE.replace("TUMBLE(s, ts,", "HOP(s, ts, INTERVAL '10' SECONDS,"),
+    **dict.fromkeys(
+        ("window", "session_window"),
+        "GROUP BY window(ts, '1 minute') makes windows; window.start and window.end are selected",
+    ),
+    **dict.fromkeys(
+        ("tumble_start", "tumble_end", "hop_start", "hop_end", "session_start", "session_end"),
+        "the windows stand in FROM, as TUMBLE(s, ts, INTERVAL '1' MINUTE), with the columns "
+        "window_start and window_end",
+    ),
+}
+"""Functions that other systems group by, and what to write instead."""

@@ -335,7 +335,8 @@ class ScalarBinder:
             raise self._stray_operator(node, name)
         if name not in functions.FUNCTIONS:
             names = [*functions.FUNCTIONS, *functions.SYNONYMS, *AGGREGATES]
-            hint = FOREIGN_AGGREGATES.get(name) or closest(name, names, similarity=0.75)
+            hint = FOREIGN_AGGREGATES.get(name) or functions.FOREIGN_WINDOWS.get(name)
+            hint = hint or closest(name, names, similarity=0.75)
             hint = hint or "docs/language.md lists the functions"
             raise self.error(node, f"there is no function {written}", hint)
         return self._call(node, name, [self.bind(argument) for argument in node.expressions])
