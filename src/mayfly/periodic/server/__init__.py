@@ -1,6 +1,7 @@
 """A server in this process: periodic queries by deadline, isolated from updates."""
 
 from mayfly.errors import StaleAnswer
+from mayfly.periodic.server.outbox import Outbox
 from mayfly.periodic.server.periodic_server import PeriodicServer
 from mayfly.periodic.server.served_answer import (
     EvaluationWay,
@@ -12,6 +13,7 @@ from mayfly.periodic.server.workers import Workers
 
 __all__ = [
     "EvaluationWay",
+    "Outbox",
     "PendingAnswer",
     "PeriodicServer",
     "ServeOptions",

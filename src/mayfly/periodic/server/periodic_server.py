@@ -10,10 +10,10 @@ unless the isolation is serial. Cost: what the scheduling policy says; see ``sch
 from __future__ import annotations
 
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from threading import Condition, Lock, RLock
+from threading import Condition, RLock
 from typing import Any
 
 import pyarrow as pa
@@ -41,6 +41,7 @@ from mayfly.periodic.scheduling import (
     ScheduledQuery,
     advise,
 )
+from mayfly.periodic.server.outbox import Outbox
 from mayfly.periodic.server.pane_input import (
     InputRings,
     PaneInputs,
@@ -78,7 +79,8 @@ class PeriodicServer:
     ``pane`` microseconds, and the first one begins after ``begin``; ``updates`` of them are gone.
     ``keep`` is how many panes of raw rows are kept for one-time queries that no synopsis answers.
     ``record`` keeps the histories of all scans, for ``check``; a number is how many operations of
-    each ring are kept, after which they are checked and forgotten."""
+    each ring are kept, after which they are checked and forgotten. ``outbox`` is that of a server
+    which this one takes over from."""
 
     def __init__(
         self,
@@ -94,6 +96,7 @@ class PeriodicServer:
         clock: Callable[[], int] = wall_clock,
         record: bool | int = False,
         updates: int = 0,
+        outbox: Outbox | None = None,
     ) -> None:
         named = [time] if isinstance(rows, InputRings) else rows.names
         if pane < 1 or keep < 0 or time not in named:
@@ -124,8 +127,7 @@ class PeriodicServer:
         self._running: list[_Running] = []
         self._one_time_was_last = False
         self._busy = 0
-        self._outbox: deque[tuple[Callback, ServedAnswer]] = deque()
-        self._delivering = Lock()
+        self._outbox = Outbox() if outbox is None else outbox
         self._lock = RLock()
         self.changed = Condition(self._lock)
         """Notified when there may be more to do, or nothing is left."""
@@ -328,23 +330,12 @@ class PeriodicServer:
         try:
             for answer in source.transactions.complete(reading):
                 self._deliver(answer)
-            self._deliver_ready()
+            self._outbox.hand_over()
         finally:
             with self._lock:
                 self._busy -= 1
                 self._notify()
         return True
-
-    def _deliver_ready(self) -> None:
-        """Hand over what is ready, in order and outside the lock: a callback may take its time, or
-        use the server."""
-        while self._outbox and self._delivering.acquire(blocking=False):
-            try:
-                while self._outbox:
-                    callback, answer = self._outbox.popleft()
-                    callback(answer)
-            finally:
-                self._delivering.release()
 
     def _notify(self) -> None:
         self.changes += 1
@@ -357,9 +348,10 @@ class PeriodicServer:
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is being read."""
+        """Whether nothing is being read or handed over."""
         with self._lock:
-            return not self._busy and self.inputs.idle and not self.deadlines.due
+            reading = self._busy or not self.inputs.idle or self.deadlines.due
+            return not reading and self._outbox.idle
 
     def _reserve(self) -> tuple[RingInput, PaneReading[Any]] | None:
         periodic_first = self._one_time_was_last
@@ -432,14 +424,14 @@ class PeriodicServer:
         if served.every:
             served.early[answer.as_of] = result
             while served.order and served.order[0] in served.early:
-                self._outbox.append((served.callback, served.early.pop(served.order.popleft())))
+                self._outbox.put(served.callback, served.early.pop(served.order.popleft()))
             return
         stale = served.options.staleness
         if stale is not None and result.behind > stale:
             served.stale += 1
             self._stale.add(name)
         else:
-            self._outbox.append((served.callback, result))
+            self._outbox.put(served.callback, result)
         for running in list(self._running):
             if name in running.waiting:
                 running.reflected[name] = answer.as_of

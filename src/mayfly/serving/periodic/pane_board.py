@@ -1,8 +1,10 @@
 """One server for the queries whose panes are updated together: same stream, length and origin.
 
 Idea: what a pipeline commits is fed pane by pane, as it is closed; where the server came to read it
-too late, it begins again from what is kept, and says how much it has missed (spec/periodic 8).
-Invariant: an answer is over the panes up to its as_of, all of one stream's closed instants.
+too late, it begins again from what is kept, and says how much it has missed (spec/periodic 8). What
+the server before still has on its way goes through the same outbox.
+Invariant: an answer is over the panes up to its as_of, all of one stream's closed instants; those
+of a query come in the order of as_of, each once.
 """
 
 from __future__ import annotations
@@ -14,10 +16,11 @@ from typing import Any
 
 from mayfly.lifetime import MIN_TIME, format_micros, instant_text
 from mayfly.periodic.scheduling import Policy
-from mayfly.periodic.server import PeriodicServer, ServedAnswer
+from mayfly.periodic.server import Outbox, PeriodicServer, ServedAnswer
 from mayfly.physical.served_plan import panes_spared
 from mayfly.plan.serving_terms import Overloaded
 from mayfly.serving.kept_streams import KeptStream
+from mayfly.serving.periodic.answer_positions import AnswerPositions
 from mayfly.serving.periodic.closed_panes import ClosedPanes, PaneGrid, kept_rows
 from mayfly.serving.periodic.pane_parts import PaneParts
 from mayfly.serving.periodic.stored_query import StoredQuery
@@ -36,7 +39,7 @@ class PaneBoard:
 
     grid: PaneGrid
     policy: Policy | None
-    positions: Mapping[str, int]
+    positions: AnswerPositions
     deliver: Callable[[ServedAnswer], None]
     note: Note
     queries: dict[str, StoredQuery] = field(default_factory=dict)
@@ -46,6 +49,9 @@ class PaneBoard:
     _waiting: dict[str, tuple[StoredQuery, int]] = field(default_factory=dict)
     """Queries whose first whole pane has not come, and its number."""
     _rings: StoredRings = field(default_factory=StoredRings)
+    _outbox: Outbox = field(default_factory=Outbox)
+    _delivered: dict[str, int] = field(default_factory=dict)
+    """As of when the last answer was that went out from here, by query."""
 
     # ── queries come and go ───────────────────────────────────────────────────────────────
 
@@ -57,7 +63,8 @@ class PaneBoard:
             ring = {source.name: source for source in self._rings.all()}.get(ring_name(query))
             held = ring is not None and not query.serve.scan.of_rows
             if held and ring is not None and ring.transactions.ring.size >= self._size(query):
-                self._rings.prepare(query, self._size(query), ring.first)
+                with self.server.changed:  # workers look for reads in the same rings
+                    self._rings.prepare(query, self._size(query), ring.first)
                 self._waiting[query.name] = (query, ring.first)
             else:
                 self.server = None
@@ -88,10 +95,7 @@ class PaneBoard:
                 "once, more than are kept: queries go on from the last ones"
             )
             self.server = None
-        if self.server is None:
-            self._start(panes, kept, last, self.grid.pane_of(first))
-        server = self.server
-        assert server is not None
+        server = self.server or self._started(panes, kept, last, self.grid.pane_of(first))
         self._feed(server, panes, kept, last)
         server.advance_clock(clock - 1)
         for name, (query, pane) in list(self._waiting.items()):
@@ -101,6 +105,7 @@ class PaneBoard:
         self._rings.waiting = {
             ring_name(query): self._size(query) for query, _ in self._waiting.values()
         } | ({ROWS: self._rows_size(kept)} if self.grid.stream in kept else {})
+        self.server = server  # workers see it with all its rings, and panes in them
 
     def _has_lost(self, last: int) -> bool:
         assert self.server is not None
@@ -108,9 +113,9 @@ class PaneBoard:
         least = min(self._size(query) for query in self.queries.values())
         return behind > min(MOST_UPDATES, panes_spared(least))
 
-    def _start(
+    def _started(
         self, panes: ClosedPanes, kept: Mapping[str, KeptStream], last: int, first_row: int
-    ) -> None:
+    ) -> PeriodicServer:
         """A server that holds what is kept, as of the last closed pane."""
         self._rings, self._waiting = StoredRings(), {}
         sizes: dict[str, int] = defaultdict(int)
@@ -123,9 +128,9 @@ class PaneBoard:
         longest = max(sizes.values(), default=0)
         rows = self._rows_size(kept)
         begin = last - max(longest, rows)
-        self.server = PeriodicServer(
+        server = PeriodicServer(
             self._rings, pane=self.grid.length, begin=self.grid.origin, policy=self.policy,
-            record=RECORDED, updates=begin,
+            record=RECORDED, updates=begin, outbox=self._outbox,
         )  # fmt: skip
         for query in self.queries.values():
             whole = first_row
@@ -137,12 +142,13 @@ class PaneBoard:
                 start = max(last - sizes[ring_name(query)] + 1, whole)
             self._rings.prepare(query, self._size(query), start)
             if query.serve.overload is Overloaded.EVERY:
-                self._serve_every(self.server, query, start, whole, last)
+                self._serve_every(server, query, start, whole, last)
             else:
                 self._waiting[query.name] = (query, start)
         if rows and not any(source.name == ROWS for source in self._rings.all()):
             some = next(iter(self.queries.values()))
             self._rings.prepare_rows(some, rows, max(last - rows + 1, first_row))
+        return server
 
     def _rows_size(self, kept: Mapping[str, KeptStream]) -> int:
         stream = kept.get(self.grid.stream)
@@ -159,7 +165,15 @@ class PaneBoard:
                     f"{query.name}: the last answer was as of {instant_text(last)}, "
                     f"{format_micros(late * self.grid.length)} more than its period ago"
                 )
-        server.add(query, self.deliver, query.options, last=update)
+        server.add(query, self._hand_on, query.options, last=update)
+
+    def _hand_on(self, answer: ServedAnswer) -> None:
+        """Deliver an answer, unless a server before has given it or a later one: it may have been
+        on its way when the positions were read. The outbox hands over one at a time."""
+        if answer.as_of > self._delivered.get(answer.query, MIN_TIME):
+            self._delivered[answer.query] = answer.as_of
+            self.deliver(answer)
+            self.positions.advance(answer.query, answer.as_of)
 
     def _serve_every(
         self, server: PeriodicServer, query: StoredQuery, start: int, whole: int, last: int
@@ -176,7 +190,7 @@ class PaneBoard:
 
         def deliver(answer: ServedAnswer) -> None:
             if answer.as_of > answered and answer.as_of >= full:
-                self.deliver(answer)
+                self._hand_on(answer)
 
         server.add(query, deliver, query.options)
 

@@ -346,7 +346,6 @@ class ServedPipeline:
                 subscriber(answer)
             except Exception as error:  # of users: the others go on
                 self.tell(f"{answer.query}: a subscriber failed: {error!r}")
-        self._positions.advance(answer.query, answer.as_of)
 
     # ── small things ──────────────────────────────────────────────────────────────────────
 
