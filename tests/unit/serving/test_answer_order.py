@@ -109,3 +109,18 @@ def test_workers_see_a_server_when_its_rings_are_there(
     served.catch_up()
     assert len(visible) > 2
     assert not any(visible)
+
+
+def test_who_asks_hears_of_a_refusal(tmp_path: Path) -> None:
+    """Nothing is read when a question is refused: who waits for it is notified all the same."""
+    run = ServedRun(tmp_path / "ck", {"q": case(3, "LATE")})
+    run.feed(random_rows(Random(2), 0, 9))
+    served = ServedPipeline(tmp_path / "ck")
+    served.catch_up()
+    (board,) = served.boards.values()
+    assert board.server is not None
+    board.server.run()
+    heard: list[bool] = []
+    served._work.notify_all = lambda: heard.append(True)  # type: ignore[method-assign]
+    assert not served._step(board)
+    assert heard

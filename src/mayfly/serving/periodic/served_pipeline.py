@@ -332,9 +332,8 @@ class ServedPipeline:
         except BrokenHistory as error:
             self.tell(str(error))
             return True
-        if worked:
-            with self._work:
-                self._work.notify_all()
+        with self._work:  # a question that is refused is done, though nothing was read
+            self._work.notify_all()
         return worked
 
     def _deliver(self, answer: ServedAnswer) -> None:
