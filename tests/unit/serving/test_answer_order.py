@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from mayfly.errors import StaleAnswer
 from mayfly.periodic.server import ServedAnswer
 from mayfly.serving.periodic.served_pipeline import ServedPipeline
 from mayfly.serving.periodic.stored_rings import StoredRings
@@ -124,3 +125,18 @@ def test_who_asks_hears_of_a_refusal(tmp_path: Path) -> None:
     served._work.notify_all = lambda: heard.append(True)  # type: ignore[method-assign]
     assert not served._step(board)
     assert heard
+
+
+def test_who_asked_once_does_not_wait_for_a_server_that_ended(tmp_path: Path) -> None:
+    run = ServedRun(tmp_path / "ck", {"q": case(3, "LATE"), "longer": case(9, "LATE")})
+    run.show(["q"])
+    run.feed(random_rows(Random(2), 0, 9))
+    served = ServedPipeline(tmp_path / "ck")
+    served.catch_up()
+    pending = served.ask(case(3, "LATE").once)
+    assert pending is not None
+    assert not pending.done
+    run.show(["q", "longer"])
+    served.catch_up()
+    with pytest.raises(StaleAnswer, match="ask again"):
+        pending.rows()

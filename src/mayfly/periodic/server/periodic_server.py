@@ -301,6 +301,15 @@ class PeriodicServer:
             self._notify()
             return ask
 
+    def refuse_asks(self) -> None:
+        """Let who asked once know that another server takes over."""
+        with self._lock:
+            for ask in self._asks.values():
+                ask.error = StaleAnswer(
+                    f"{ask.query.name}: the panes in memory are being filled anew", "ask again"
+                )
+            self._notify()
+
     def _start_ask(self, ask: PendingAnswer) -> None:
         source, summary = self.inputs.source(ask.query, ask.panes)
         self._reading[ask.name] = source, summary

@@ -67,13 +67,18 @@ class PaneBoard:
                     self._rings.prepare(query, self._size(query), ring.first)
                 self._waiting[query.name] = (query, ring.first)
             else:
-                self.server = None
+                self._end_server()
 
     def remove(self, name: str) -> None:
         self.queries.pop(name, None)
         self._waiting.pop(name, None)
         if self.server is not None and name in self.server.queries:
             self.server.remove(name)
+
+    def _end_server(self) -> None:
+        if self.server is not None:
+            self.server.refuse_asks()
+        self.server = None
 
     def _size(self, query: StoredQuery) -> int:
         panes = query.length // self.grid.length
@@ -94,7 +99,7 @@ class PaneBoard:
                 f"{last - self.server.update_number:,} panes of {self.grid.stream} were closed at "
                 "once, more than are kept: queries go on from the last ones"
             )
-            self.server = None
+            self._end_server()
         server = self.server or self._started(panes, kept, last, self.grid.pane_of(first))
         self._feed(server, panes, kept, last)
         server.advance_clock(clock - 1)
