@@ -58,16 +58,11 @@ class AsofRows(Operator):
         return AsofState(KeptRows(Shape(Structure.GROUPS)))
 
     def state_key(self) -> StateKey:
-        terms = self.terms
         return StateKey(
             "AsofRows",
             (
                 ("columns", self.columns),
-                ("keys", terms.keys),
-                ("types", terms.types),
-                ("match", terms.match.value),
-                ("times", terms.times),
-                ("ties", terms.ties),
+                *self.terms.state_parts,
                 ("padded", self.padded),
             ),
         )

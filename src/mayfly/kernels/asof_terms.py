@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -35,6 +36,17 @@ class AsofTerms:
     match: Match
     times: tuple[Expression, Expression]
     ties: tuple[Expression, ...]
+
+    @property
+    def state_parts(self) -> tuple[tuple[str, Any], ...]:
+        """What a stored state is found again by."""
+        return (
+            ("keys", self.keys),
+            ("types", self.types),
+            ("match", self.match.value),
+            ("times", self.times),
+            ("ties", self.ties),
+        )
 
     @property
     def text(self) -> str:

@@ -67,16 +67,11 @@ class AsofView(Operator):
         return AsofViewState(left, right, KeptRows(Shape(Structure.GROUPS)))
 
     def state_key(self) -> StateKey:
-        terms = self.terms
         return StateKey(
             "AsofView",
             (
                 ("columns", self.columns),
-                ("keys", terms.keys),
-                ("types", terms.types),
-                ("match", terms.match.value),
-                ("times", terms.times),
-                ("ties", terms.ties),
+                *self.terms.state_parts,
                 ("padded", self.padded),
                 ("shapes", self.shapes),
             ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 
@@ -27,6 +28,16 @@ class FrameTerms:
     order: tuple[SortKey, ...]
     ties: tuple[Expression, ...]
     calls: tuple[FrameCall, ...]
+
+    @property
+    def state_parts(self) -> tuple[tuple[str, Any], ...]:
+        """What a stored state is found again by."""
+        return (
+            ("partition", self.partition),
+            ("order", self.order),
+            ("ties", self.ties),
+            ("calls", self.calls),
+        )
 
     @property
     def part_names(self) -> tuple[str, ...]:

@@ -94,15 +94,11 @@ class OverRows(Alone):
         return OverState(KeptRows(self._shape), KeptRows(groups), KeptRows(groups))
 
     def state_key(self) -> StateKey:
-        terms = self.terms
         return StateKey(
             "OverRows",
             (
                 ("columns", self.columns),
-                ("partition", terms.partition),
-                ("order", terms.order),
-                ("ties", terms.ties),
-                ("calls", terms.calls),
+                *self.terms.state_parts,
             ),
         )
 

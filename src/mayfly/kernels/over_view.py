@@ -72,15 +72,11 @@ class OverView(Alone):
         return OverViewState(KeptRows(self.shape), KeptRows(Shape(Structure.GROUPS)))
 
     def state_key(self) -> StateKey:
-        terms = self.terms
         return StateKey(
             "OverView",
             (
                 ("columns", self.columns),
-                ("partition", terms.partition),
-                ("order", terms.order),
-                ("ties", terms.ties),
-                ("calls", terms.calls),
+                *self.terms.state_parts,
                 ("shape", self.shape),
                 *((("limit", self.limit),) if self.limit else ()),
             ),
