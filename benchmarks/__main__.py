@@ -62,6 +62,7 @@ COMMANDS: dict[str, list[str]] = {
         "--rounds", "4", "--record", "window-groups-small-batches",
     ],
     "serving": ["benchmarks.serving", "--record", "serving"],
+    "periodic": ["benchmarks.periodic", "--record", "periodic"],
 }  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""CPU time of small pieces of work on archives and segments, with two versions of the sources.
+"""CPU time of small pieces of work on archives, segments and queries, with two versions of sources.
 
     git archive COMMIT src | tar -x -C FOLDER
     python -m benchmarks.before_after FOLDER/src src
@@ -22,7 +22,11 @@ from typing import Any
 
 DAY = 86_400_000_000
 KEYS, ROWS, KEPT = 300, 1_500, 10
-WORK = ("update", "probe", "probe young", "scan", "write segments", "open segments")
+WORK = ("update", "probe", "probe young", "scan", "write segments", "open segments", "join", "sums")
+QUERIES = {
+    "join": "SELECT s.v, t.v AS w FROM s [RANGE 10 s], t [RANGE 10 s] WHERE s.k = t.k",
+    "sums": "SELECT k, SUM(v) AS v FROM s [RANGE 10 s] GROUP BY k",
+}
 
 
 def prepare(root: str) -> Mapping[str, Callable[[], Any]]:
@@ -58,6 +62,23 @@ def prepare(root: str) -> Mapping[str, Callable[[], Any]]:
     def update() -> None:
         updated.update(day_rows(updated.version().state.update + 1))
 
+    def run(query: str) -> Callable[[], None]:
+        """A second of rows of each stream, in one step."""
+        session = mayfly.LocalSession()
+        for name in ("s", "t"):
+            session.execute(f"CREATE STREAM {name} (ts BIGINT, k BIGINT, v BIGINT) TIMESTAMP BY ts")
+        started, clock = session.query(query), iter(range(10**6))
+        streams = [name for name in ("s", "t") if f"FROM {name}" in query or f", {name} [" in query]
+
+        def step() -> None:
+            second = 1_000_000 * next(clock)
+            times = [second + 1_000_000 * row // ROWS for row in range(ROWS)]
+            keys = [chance.randrange(5 * KEPT * KEYS) for _ in range(ROWS)]
+            rows = pa.table({"ts": times, "k": keys, "v": list(range(ROWS))})
+            started.feed(dict.fromkeys(streams, rows))
+
+        return step
+
     return {
         "update": update,
         "probe": lambda: [waves.probe(key) for key in range(10)],
@@ -65,6 +86,7 @@ def prepare(root: str) -> Mapping[str, Callable[[], Any]]:
         "scan": waves.scan,
         "write segments": lambda: [write_segment(directory, "g", table) for _ in range(20)],
         "open segments": lambda: [open_segment(directory, one) for one in segments if one],
+        **{name: run(query) for name, query in QUERIES.items()},
     }
 
 

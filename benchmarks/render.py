@@ -14,7 +14,9 @@ from typing import Any
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
-DOCUMENTS = ("README.md", "docs/archives.md", "docs/lifetimes.md", "docs/benchmarks.md")
+DOCUMENTS = (
+    "README.md", "docs/archives.md", "docs/lifetimes.md", "docs/benchmarks.md", "docs/periodic.md"
+)  # fmt: skip
 SLOWER_PEERS = ("spark-rocksdb", "spark-rocksdb-v4")
 """Recorded each on its own, over fewer batches."""
 _PLACE = re.compile(r"(<!-- figures: ([\w-]+) -->\n)(.*?)(<!-- end of figures -->)", re.S)
@@ -304,6 +306,111 @@ def dataflows() -> str:
     return "\n".join([*lines, "", _origin(result)]) + "\n"
 
 
+def periodic() -> str:
+    result = load("periodic")
+    if result is None:
+        return "Not measured yet: `python -m benchmarks.periodic --help`.\n"
+    setting, found = result["configuration"], dict(result["results"])
+    figures = found.pop("summary")
+    found.pop("checked")
+    names = list(dict.fromkeys(runner for runners in found.values() for runner in runners))
+    lines = [
+        f"Median seconds of a batch, and the state kept. {setting['rows']:,} rows a batch, "
+        f"{setting['seconds']} s of event time each, `local[2]`; eight groups of queries as in the "
+        "thesis (8.5.1). *Ended*: not done after so many seconds. Empty: not measured.",
+        "",
+        f"| | {' | '.join(names)} |",
+        "|---" + "|---:" * len(names) + "|",
+    ]
+    for name, runners in found.items():
+        cells = [_periodic_cell(runners.get(runner, {})) for runner in names]
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    lines += ["", *(f"- {name}: {figure:.2g}" for name, figure in figures.items())]
+    return "\n".join([*lines, "", _origin(result)]) + "\n"
+
+
+def _periodic_cell(run: Mapping[str, Any]) -> str:
+    if "ended_after_seconds" in run:
+        return f"ended, {run['ended_after_seconds']:.0f} s"
+    if "median_seconds" not in run:
+        return ""
+    state = run.get("state")
+    kept = f", {state['bytes'] / 1e6:.1f} MB" if state else ""
+    return f"{run['median_seconds']:.2f} s{kept}"
+
+
+def served() -> str:
+    result = load("served")
+    if result is None:
+        return "Not measured yet: `python -m benchmarks.served --record served`.\n"
+    parts = result["results"]
+    lines = []
+    for part, words in (("low", "1.5"), ("high", "3")):
+        if part in parts:
+            about = parts[part]
+            lines += [
+                f"An update takes {1000 * about['update_seconds']:.1f} ms, what No-S does after it "
+                f"{1000 * about['work_seconds']:.0f} ms; an update every "
+                f"{1000 * about['interval_seconds']:.0f} ms, so No-S has {words} times the work:",
+                "",
+                "| schedule | executions per update | mean lateness, updates |",
+                "|---|---:|---:|",
+                *(
+                    f"| {point['policy']} | {point['executions_per_update']:.1f} | "
+                    f"{point['mean_lateness']:.2f} |"
+                    for point in about["points"]
+                ),
+                "",
+            ]
+    if "isolation" in parts:
+        lines += [
+            f"An update every {1000 * parts['isolation']['interval_seconds']:.0f} ms, all queries "
+            "always due:",
+            "",
+            "| isolation | answers a second | mean staleness, ms | aborted attempts |",
+            "|---|---:|---:|---:|",
+            *(
+                f"| {point['isolation']} | {point['answers_per_second']:.0f} | "
+                f"{1000 * point['mean_staleness']:.0f} | {100 * point['aborted_share']:.0f} % |"
+                for point in parts["isolation"]["points"]
+            ),
+            "",
+        ]
+    return "\n".join([*lines, _origin(result)]) + "\n"
+
+
+def serving() -> str:
+    result = load("serving")
+    if result is None:
+        return "Not measured yet: `python -m benchmarks.serving --record serving`.\n"
+    setting, parts = result["configuration"], result["results"]
+    lines = []
+    if "reads" in parts:
+        lines = [
+            f"A view of {setting['rows']:,} rows; one caller, one call after the other:",
+            "",
+            "| | row by key: p50 | p99 | a second | aggregate of all rows: p50 | a second |",
+            "|---|---:|---:|---:|---:|---:|",
+        ]
+        for name, reads in parts["reads"]["figures"].items():
+            point, whole = reads["point"], reads.get("aggregate")
+            line = f"| {name} | {point['p50_ms']:.3f} ms | {point['p99_ms']:.3f} ms |"
+            line += f" {point['per_second']:,.0f} |"
+            rest = f" {whole['p50_ms']:.1f} ms | {whole['per_second']:,.1f} |" if whole else " | |"
+            lines.append(line + rest)
+        lines.append("")
+    if "cost" in parts:
+        figures = parts["cost"]["figures"]
+        answers = figures["answers"] / len(figures["beside_a_reader_s"])
+        lines += [
+            f"A pipeline that is asked by key twenty times a second over HTTP ({answers:.0f} "
+            f"answers while it runs) takes {figures['ratio']:.3f} times the CPU that it takes "
+            "alone.",
+            "",
+        ]
+    return "\n".join([*lines, _origin(result)]) + "\n"
+
+
 RENDERERS: dict[str, Callable[[], str]] = {
     "streaming": streaming,
     "kernels": kernels,
@@ -313,6 +420,9 @@ RENDERERS: dict[str, Callable[[], str]] = {
     "pipelines": pipelines,
     "flink": flink,
     "dataflows": dataflows,
+    "periodic": periodic,
+    "served": served,
+    "serving": serving,
     "archive-250k": archive("archive-250k"),
     "archive-2500k": archive("archive-2500k"),
     "lifetimes-250k": lifetimes("lifetimes-250k"),

@@ -7,7 +7,8 @@ executions per update and mean lateness say how they rank. The ratios of the the
 cost clock (experiments/serving_figures). Last, windows so long that reads span updates are read
 under each isolation: throughput, staleness, aborts.
 
-    python -m benchmarks.served --record served
+    python -m benchmarks.served --record served              # a quarter of an hour
+    python -m benchmarks.served low --record served          # a part; the others' figures stay
     python -m benchmarks.served --small
 """
 
@@ -24,7 +25,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from benchmarks.measure import record
+from benchmarks.measure import commit, measured_before, record
 from mayfly.periodic import Aggregate, PeriodicQuery
 from mayfly.periodic.scheduling import POLICIES, policy_named
 from mayfly.periodic.server import PeriodicServer, ServedAnswer, ServeOptions
@@ -54,12 +55,13 @@ class ServedLoad:
     seed: int = 3
 
 
-def queries_of(load: ServedLoad) -> list[PeriodicQuery]:
+def queries_of(load: ServedLoad, *, always_due: bool = False) -> list[PeriodicQuery]:
+    """``always_due``: with each update, so that groups run in turn (thesis 7.5: round robin)."""
     rng, queries = Random(load.seed), []
     for number, keys in enumerate(KEYS):
         for place in range(load.each):
             panes = rng.randint(load.longest // 5, load.longest)
-            period = rng.randint(1, panes // 2)
+            period = 1 if always_due else rng.randint(1, panes // 2)
             name = f"g{number}q{place}"
             call = Aggregate("SUM", "bytes")
             queries.append(PeriodicQuery(name, call, (panes * SECOND,), period * SECOND, keys=keys))
@@ -92,11 +94,11 @@ def warmed(
     load: ServedLoad,
     panes: list[pa.Table],
     answer: Callable[[ServedAnswer], None],
-    isolation: str = "LATEST",
+    isolation: str | None = None,
 ) -> None:
-    """Queries are there and their windows are full."""
-    for query in queries_of(load):
-        server.add(query, answer, ServeOptions(isolation=isolation))
+    """Queries are there and their windows are full; under a named isolation they are always due."""
+    for query in queries_of(load, always_due=isolation is not None):
+        server.add(query, answer, ServeOptions(isolation=isolation or "LATEST"))
     for pane in panes[: load.longest]:
         server.update(pane)
     server.run()
@@ -107,14 +109,15 @@ def work_of_update(load: ServedLoad, panes: list[pa.Table]) -> tuple[float, floa
     server = server_of(load, "no-s")
     warmed(server, load, panes, lambda answer: None)
     updating = answering = 0.0
-    for pane in panes[load.longest :]:
+    measured = panes[load.longest :]
+    for pane in measured:
         began = time.process_time()
         server.update(pane)
         between = time.process_time()
         server.run()
         updating += between - began
         answering += time.process_time() - between
-    return updating / load.updates, answering / load.updates
+    return updating / len(measured), answering / len(measured)
 
 
 class WorkClock:
@@ -174,7 +177,9 @@ def schedules(load: ServedLoad, panes: list[pa.Table], interval: float) -> list[
 
 
 def isolations(load: ServedLoad, panes: list[pa.Table], interval: float) -> list[dict[str, Any]]:
-    """Windows are read while updates come: an update every few reads."""
+    """Windows are read while updates come: several during the longest read. A query that is due
+    with each update keeps deadlines out of it: an older answer would be due again sooner, and
+    count as throughput."""
     points = []
     for name in ISOLATIONS:
         server = server_of(load, "late-pending", name)
@@ -216,24 +221,28 @@ def isolations(load: ServedLoad, panes: list[pa.Table], interval: float) -> list
     return points
 
 
+PARTS = {"low": (schedules, 1.5), "high": (schedules, 3.0), "isolation": (isolations, 12.0)}
+"""What is run, and how much work No-S would have for the time there is."""
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("parts", nargs="*", choices=[*PARTS, []], help="All if there is none.")
     parser.add_argument("--small", action="store_true", help="A load that shows that it works.")
     parser.add_argument("--record", help="Write the figures to benchmarks/results under this name.")
     options = parser.parse_args()
     load = ServedLoad(each=4, rows=100, updates=20, longest=12) if options.small else ServedLoad()
     panes = panes_of(load)
-    update, work = work_of_update(load, panes)
+    outcome: dict[str, Any] = measured_before(options.record, vars(load)) if options.record else {}
+    update, work = work_of_update(load, panes[: load.longest + max(10, load.updates // 5)])
     print(f"an update takes {1000 * update:.1f} ms, No-S {1000 * work:.1f} ms after it", flush=True)
-    outcome = {
-        "update_seconds": update,
-        "work_seconds": work,
-        "low": schedules(load, panes, update + work / 1.5),
-        "high": schedules(load, panes, update + work / 3),
-        "isolation": isolations(load, panes, update + work / 2),
-    }
-    if options.record:
-        record(options.record, {"load": vars(load)}, outcome)
+    for part in options.parts or PARTS:
+        run, load_of_machine = PARTS[part]
+        interval = update + work / load_of_machine
+        about = {"update_seconds": update, "work_seconds": work, "interval_seconds": interval}
+        outcome[part] = {"commit": commit(), **about, "points": run(load, panes, interval)}
+        if options.record:
+            record(options.record, vars(load), outcome)
 
 
 if __name__ == "__main__":

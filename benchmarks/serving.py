@@ -30,7 +30,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import mayfly
-from benchmarks.measure import median, record, seconds
+from benchmarks.measure import commit, measured_before, median, record, seconds
 from mayfly.client import Client
 from mayfly.cql import catalog_after, parse
 from mayfly.pipeline.declared_catalog import declarations
@@ -247,6 +247,8 @@ def fed_beside_a_reader(work: Path, batches: int, rows: int) -> tuple[float, int
                 [*command, url], stdout=subprocess.PIPE, stdin=subprocess.PIPE
             ) as client,
         ):
+            assert client.stdout is not None
+            client.stdout.readline()
             spent = fed(runner, batches, rows)
             return spent, int(client.communicate()[0])
 
@@ -255,26 +257,35 @@ ASKING = """
 import select, sys, time
 from mayfly.client import Client
 client, answers = Client(sys.argv[1]), 0
+client.view("totals", where={"k": 0})
+print("asking", flush=True)
 while not select.select([sys.stdin], [], [], 0.05)[0]:
     client.view("totals", where={"k": answers})
     answers += 1
 print(answers)
 """
-"""Asks twenty times a second, in a process of its own, until its input is closed."""
+"""Asks twenty times a second, in a process of its own, until its input is closed; says so once it
+has had its first answer."""
 
 
 def cost(options: argparse.Namespace, work: Path) -> dict[str, Any]:
-    """What a reader costs the process of the pipeline, in turns."""
+    """What a reader costs the process of the pipeline, alternately."""
     alone, beside, answers = [], [], 0
     load = 12, options.rows // 50
-    for _ in range(options.rounds):
-        alone.append(fed_alone(work, *load))
-        spent, count = fed_beside_a_reader(work, *load)
-        beside.append(spent)
-        answers += count
+    for turn in range(options.rounds):
+        for with_reader in (turn % 2 == 1, turn % 2 == 0):
+            if with_reader:
+                spent, count = fed_beside_a_reader(work, *load)
+                beside.append(spent)
+                answers += count
+            else:
+                alone.append(fed_alone(work, *load))
     ratio = median(beside) / median(alone)
     print(f"a pipeline beside a reader ({answers} answers): {ratio:.3f} of its CPU alone")
     return {"alone_s": alone, "beside_a_reader_s": beside, "answers": answers, "ratio": ratio}
+
+
+PARTS = {"reads": reads, "cost": cost}
 
 
 def main() -> None:
@@ -282,18 +293,19 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--calls", type=int, default=1000)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--part", choices=["reads", "cost"])
-    parser.add_argument("--without", action="append", default=[])
-    parser.add_argument("--record")
+    parser.add_argument("--part", choices=PARTS, help="One of them (default: both).")
+    parser.add_argument(
+        "--without", action="append", default=[], choices=["duckdb", "rocksdb", "spark"]
+    )
+    parser.add_argument("--record", help="Write the figures to benchmarks/results under this name.")
     options = parser.parse_args()
-    results: dict[str, Any] = {}
-    with tempfile.TemporaryDirectory(prefix="mayfly-serving-") as folder:
-        if options.part != "cost":
-            results["reads"] = reads(options, Path(folder))
-        if options.part != "reads":
-            results["cost"] = cost(options, Path(folder))
-    if options.record:
-        record(options.record, {"rows": options.rows, "calls": options.calls}, results)
+    configuration = {"rows": options.rows, "calls": options.calls, "rounds": options.rounds}
+    results = measured_before(options.record, configuration) if options.record else {}
+    for part in [options.part] if options.part else PARTS:
+        with tempfile.TemporaryDirectory(prefix="mayfly-serving-") as folder:
+            results[part] = {"commit": commit(), "figures": PARTS[part](options, Path(folder))}
+        if options.record:
+            record(options.record, configuration, results)
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from benchmarks.streaming import LOGGED_ROCKSDB, batch_seconds, read_side
 
 TEN = "INTERVAL 10 SECONDS"
 Built = Callable[[Any, Path], Any]
+Step = Callable[[Any, Any, Any], tuple[Any, Any]]
 
 
 @dataclass(frozen=True)
@@ -130,104 +131,98 @@ def sessions(spark: Any, folder: Path) -> Any:
     return grouped.agg(expr("sum(v)").alias("x"))
 
 
-def last_ten(spark: Any, folder: Path) -> Any:
-    """Each row enters as (k, v, +1), and leaves as (k, v, -1) when ten younger ones are there."""
+def _by_key(rows: Any, kept: str, results: str, step: Step) -> Any:
+    """Rows through ``step(key, new rows, what was kept) → (results, what to keep)``, by k."""
     import pandas as pd
     from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
-    class LastTen(StatefulProcessor):
+    class Stepping(StatefulProcessor):
         def init(self, handle: Any) -> None:
-            self.kept = handle.getValueState("kept", "ts ARRAY<BIGINT>, v ARRAY<BIGINT>")
+            self.kept = handle.getValueState("kept", kept)
 
         def handleInputRows(  # noqa: N802
             self, key: Any, rows: Iterator[Any], timers: Any
         ) -> Iterator[Any]:
-            new = pd.concat(list(rows)).sort_values("us")
-            held = self.kept.get() if self.kept.exists() else ([], [])
-            times, values = [*held[0], *new["us"]], [*held[1], *new["v"]]
-            gone = values[:-10] if len(values) > 10 else []
-            self.kept.update((times[-10:], values[-10:]))
-            signs = [1] * len(new) + [-1] * len(gone)
-            yield pd.DataFrame({"k": key[0], "v": [*new["v"], *gone], "sign": signs})
+            held = self.kept.get() if self.kept.exists() else None
+            found, after = step(key[0], pd.concat(list(rows)), held)
+            if after is not None:
+                self.kept.update(after)
+            yield found
 
         def close(self) -> None:
             pass
 
-    rows = read_side(spark, folder, "s").selectExpr("k", "v", "unix_micros(ts) AS us")
-    return rows.groupBy("k").transformWithStateInPandas(
-        LastTen(), "k BIGINT, v BIGINT, sign INT", "Append", "None"
-    )
+    grouped = rows.groupBy("k")
+    return grouped.transformWithStateInPandas(Stepping(), results, "Append", "None")
+
+
+def _rows_in_time(spark: Any, folder: Path) -> Any:
+    return read_side(spark, folder, "s").selectExpr("k", "v", "unix_micros(ts) AS us")
+
+
+_ROWS_OF_KEY = "ts ARRAY<BIGINT>, v ARRAY<BIGINT>"
+
+
+def last_ten(spark: Any, folder: Path) -> Any:
+    """Each row enters as (k, v, +1), and leaves as (k, v, -1) when ten younger ones are there."""
+
+    def step(key: Any, rows: Any, held: Any) -> tuple[Any, Any]:
+        import pandas as pd
+
+        new, held = rows.sort_values("us"), held or ([], [])
+        times, values = [*held[0], *new["us"]], [*held[1], *new["v"]]
+        gone = values[:-10] if len(values) > 10 else []
+        signs = [1] * len(new) + [-1] * len(gone)
+        found = pd.DataFrame({"k": key, "v": [*new["v"], *gone], "sign": signs})
+        return found, (times[-10:], values[-10:])
+
+    rows = _rows_in_time(spark, folder)
+    return _by_key(rows, _ROWS_OF_KEY, "k BIGINT, v BIGINT, sign INT", step)
 
 
 def frame_sums(spark: Any, folder: Path) -> Any:
     """Each row with the sum over its key's last ten seconds, by arrays of pandas and NumPy."""
-    import numpy as np
-    import pandas as pd
-    from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
-    class FrameSums(StatefulProcessor):
-        def init(self, handle: Any) -> None:
-            self.kept = handle.getValueState("kept", "ts ARRAY<BIGINT>, v ARRAY<BIGINT>")
+    def step(key: Any, rows: Any, held: Any) -> tuple[Any, Any]:
+        import numpy as np
+        import pandas as pd
 
-        def handleInputRows(  # noqa: N802
-            self, key: Any, rows: Iterator[Any], timers: Any
-        ) -> Iterator[Any]:
-            new = pd.concat(list(rows)).sort_values("us")
-            held = self.kept.get() if self.kept.exists() else ([], [])
-            times = np.concatenate([np.array(held[0], np.int64), new["us"].to_numpy()])
-            values = np.concatenate([np.array(held[1], np.int64), new["v"].to_numpy()])
-            totals = np.append(0, np.cumsum(values))
-            first = np.searchsorted(times, times - 10_000_000)
-            sums = totals[1:] - totals[first]
-            reach = times >= times[-1] - 10_000_000
-            self.kept.update((times[reach].tolist(), values[reach].tolist()))
-            yield pd.DataFrame({"k": key[0], "v": new["v"], "x": sums[len(held[0]) :]})
+        new, held = rows.sort_values("us"), held or ([], [])
+        times = np.concatenate([np.array(held[0], np.int64), new["us"].to_numpy()])
+        values = np.concatenate([np.array(held[1], np.int64), new["v"].to_numpy()])
+        totals = np.append(0, np.cumsum(values))
+        first = np.searchsorted(times, times - 10_000_000)
+        sums = totals[1:] - totals[first]
+        reach = times >= times[-1] - 10_000_000
+        found = pd.DataFrame({"k": key, "v": new["v"], "x": sums[len(held[0]) :]})
+        return found, (times[reach].tolist(), values[reach].tolist())
 
-        def close(self) -> None:
-            pass
-
-    rows = read_side(spark, folder, "s").selectExpr("k", "v", "unix_micros(ts) AS us")
-    return rows.groupBy("k").transformWithStateInPandas(
-        FrameSums(), "k BIGINT, v BIGINT, x BIGINT", "Append", "None"
-    )
+    rows = _rows_in_time(spark, folder)
+    return _by_key(rows, _ROWS_OF_KEY, "k BIGINT, v BIGINT, x BIGINT", step)
 
 
 def latest_rows(spark: Any, folder: Path) -> Any:
     """Each row of a with the last one of b before it; both streams as one, by key."""
-    import pandas as pd
-    from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
-    class LatestRow(StatefulProcessor):
-        def init(self, handle: Any) -> None:
-            self.latest = handle.getValueState("latest", "v BIGINT")
+    def step(key: Any, rows: Any, held: Any) -> tuple[Any, Any]:
+        import pandas as pd
 
-        def handleInputRows(  # noqa: N802
-            self, key: Any, rows: Iterator[Any], timers: Any
-        ) -> Iterator[Any]:
-            new = pd.concat(list(rows)).sort_values(["us", "side"], ascending=[True, False])
-            before = self.latest.get()[0] if self.latest.exists() else None
-            partner = new["v"].where(new["side"] == 1).ffill()
-            partner = partner if before is None else partner.fillna(before)
-            if pd.notna(partner.iloc[-1]):
-                self.latest.update((int(partner.iloc[-1]),))
-            met = (new["side"] == 0) & partner.notna()
-            yield pd.DataFrame({"k": key[0], "v": new["v"][met], "w": partner[met].astype("int64")})
+        new = rows.sort_values(["us", "side"], ascending=[True, False])
+        partner = new["v"].where(new["side"] == 1).ffill()
+        partner = partner if held is None else partner.fillna(held[0])
+        last = partner.iloc[-1]
+        met = (new["side"] == 0) & partner.notna()
+        found = pd.DataFrame({"k": key, "v": new["v"][met], "w": partner[met].astype("int64")})
+        return found, (int(last),) if pd.notna(last) else None
 
-        def close(self) -> None:
-            pass
-
-    sides = [
+    one, other = (
         read_side(spark, folder, name).selectExpr(
             "k", "v", "unix_micros(ts) AS us", f"{side} AS side"
         )
         for side, name in enumerate("ab")
-    ]
-    return (
-        sides[0]
-        .unionAll(sides[1])
-        .groupBy("k")
-        .transformWithStateInPandas(LatestRow(), "k BIGINT, v BIGINT, w BIGINT", "Append", "None")
     )
+    rows, results = one.unionAll(other), "k BIGINT, v BIGINT, w BIGINT"
+    return _by_key(rows, "v BIGINT", results, step)
 
 
 _WINDOWS = """

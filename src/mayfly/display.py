@@ -3,6 +3,7 @@ values in JSON."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import fields
 from datetime import date, datetime, timedelta
@@ -13,6 +14,7 @@ from typing import Any
 LONGEST = 60
 LONGEST_LINE = 200
 """What a prompt shows of anything."""
+_CONTROL = re.compile("[\\x00-\\x1f\\x7f-\\x9f]")
 
 
 def shortened(text: str, longest: int = LONGEST) -> str:
@@ -28,6 +30,11 @@ def shortened(text: str, longest: int = LONGEST) -> str:
 def encodable(text: str) -> str:
     """The text with lone surrogates written as escapes, which JSON reads back."""
     return text.encode(errors="backslashreplace").decode()
+
+
+def on_one_line(text: str) -> str:
+    """The text with control characters, which move a terminal's cursor, written as in Python."""
+    return _CONTROL.sub(lambda match: ascii(match[0])[1:-1], text)
 
 
 def one_line(value: object, *facts: object) -> str:

@@ -98,9 +98,11 @@ def duration(value: str | int | timedelta) -> int:
 
     A bare number is refused, since nothing says whether it means seconds; 0 is 0 in any unit.
 
-    >>> duration("1 hour"), duration(timedelta(milliseconds=3)), duration(0)
-    (3600000000, 3000, 0)
+    >>> duration("1 hour"), duration(timedelta(milliseconds=3)), duration(0), duration("0")
+    (3600000000, 3000, 0, 0)
     """
+    if isinstance(value, str) and value.strip() == "0":
+        return 0
     if not isinstance(value, str | timedelta) and not (_is_whole(value) and value == 0):
         raise InvalidSetting(
             f"the duration {value!r} has no unit", 'write it like "1 hour", or give a timedelta'

@@ -184,7 +184,7 @@ def test_a_frame_of_receipts_used_twice_leaves_files_but_changes_nothing(
         (LostReceipt, r"receipts missing for .* \[\(0, 1\)\]"),
         pytest.param(
             RobbedBucket,
-            r"60 rows of stream a were sent to tasks in this batch, which got \d+",
+            r"tasks were sent 60 rows of stream a in this batch, and got \d+",
             marks=pytest.mark.slow,
         ),
         pytest.param(

@@ -8,6 +8,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 import mayfly
+from mayfly.runtime.one_time_explanation import OneTimeExplanation
 from mayfly.spark.api.pipelines import load_pipeline
 
 PIPELINE = """
@@ -36,6 +37,6 @@ def test_windows_over_what_a_pipeline_keeps(tmp_path: Path, spark: SparkSession)
     sql = "SELECT user, COUNT(*) AS c, MIN(n) AS low FROM clicks [RANGE 4 s] GROUP BY user"
     answer = reader.query(f"{sql} ORDER BY user BOUNDED STALENESS 0 s")
     assert [tuple(row.values()) for row in answer.rows.to_pylist()] == [("a", 2, 16), ("b", 2, 17)]
-    assert reader.explain(sql).reads == (
-        ("clicks", "scan of the rows that kept_clicks keeps (10 s)"),
-    )
+    explained = reader.explain(sql)
+    assert isinstance(explained, OneTimeExplanation)
+    assert explained.reads == (("clicks", "scan of the rows that kept_clicks keeps (10 s)"),)

@@ -119,7 +119,7 @@ def test_rate_socket_and_a_data_source_in_python(
     [
         ("rate()", "which rate does not give"),
         ("socket(host => 'x', port => '1', payload => 'xml')", "the payload of stream s is 'xml'"),
-        ("python('nowhere:Source')", "no data source nowhere:Source"),
+        ("python('nowhere:Source')", "no nowhere:Source for the stream"),
         (
             "kafka(subscribe => 't', `kafka.bootstrap.servers` => 'b:1', payload => 'json')",
             "cannot be read: .*Kafka",

@@ -78,9 +78,19 @@ class Killed(Exception):
 def check(
     spark: SparkSession, folder: Path, seed: int, count: int, kills: pytest.MonkeyPatch
 ) -> dict[str, QueryRun]:
-    """A part of the input, a death before its second batch is committed, the rest of it."""
     rng = Random(seed)
     queries, batches = queries_of(rng, count), random_batches(rng, 3, (40, 60))
+    return check_queries(spark, folder, queries, batches, kills)
+
+
+def check_queries(
+    spark: SparkSession,
+    folder: Path,
+    queries: dict[str, Query],
+    batches: list[list[dict[str, Any]]],
+    kills: pytest.MonkeyPatch,
+) -> dict[str, QueryRun]:
+    """A part of the input, a death before its second batch is committed, the rest of it."""
     texts = {name: query.cql for name, query in queries.items()}
     recorded(folder, batches[:2])
     begun, reached = session_of(spark, folder).queries(**texts), list[str]()
@@ -110,6 +120,36 @@ def test_twenty_queries_answer_from_panes_that_spark_makes(
     (panes,) = dataflow.panes
     assert len(panes.feeds) < 20, "no two queries share panes"
     assert len(panes.sets) > 1
+
+
+A, B = "g = 'a'", "g = 'b'"
+COVERED = {
+    "q0": ((), ("AVG(k)", "COUNT(*)"), B),
+    "either": ((), ("AVG(k)", "COUNT(*)"), f"{A} OR {B}"),
+    "only_a": ((), ("COUNT(*)",), A),
+    "largest_of_a": (("k",), ("MAX(v)",), A),
+    "largest_of_b": (("k",), ("MAX(v)",), B),
+    "largest": (("k",), ("MAX(v)",), f"{A} OR {B}"),
+}
+"""Keys, calls and WHERE: ``only_a`` is one difference, ``largest`` the larger of two."""
+
+
+def test_panes_of_other_predicates_answer_after_a_death(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SS4, with subtraction: the covered queries have no panes, before and after."""
+    queries = {name: Query(*asked, 40, 8, 0) for name, asked in COVERED.items()}
+    batches = random_batches(Random(4), 3, (40, 60))
+    runs = check_queries(spark, tmp_path, queries, batches, monkeypatch)
+    stored = runs["q0"].runner.repository.current().properties["queries"]
+    sides = {
+        name: [len(side) for side in query.get("cover") or ([], [])]
+        for name, query in stored.items()
+    }
+    assert sides["only_a"] == [1, 1], sides
+    assert sides["largest"] == [2, 0], sides
+    (made,) = runs["q0"].runner.dataflow.panes
+    assert len(made.feeds) == 4
 
 
 @pytest.mark.slow

@@ -69,6 +69,13 @@ MORE = {
     "rstream": "SELECT Rstream(g, SUM(v) AS s) FROM a [RANGE 60 us SLIDE 30 us] GROUP BY g"
     " ORDER BY s DESC LIMIT 3",
     "restore": "SELECT Istream-restore(g) FROM a [RANGE 5 us SLIDE 30 us]",
+    "sessions": "SELECT k, window_start, SUM(v) AS s, COUNT(*) AS n"
+    " FROM SESSION(a PARTITION BY k, ts, 4 us) GROUP BY k, window_start, window_end",
+    "hop": "SELECT g, window_end, SUM(v) AS s, MAX(x) AS m FROM HOP(a, ts, 10 us, 40 us)"
+    " GROUP BY g, window_start, window_end",
+    "over": "SELECT k, v, LAG(v) OVER (PARTITION BY k ORDER BY ts) AS w, SUM(v) OVER"
+    " (PARTITION BY k ORDER BY ts RANGE BETWEEN INTERVAL 20 us PRECEDING AND CURRENT ROW) AS s"
+    " FROM a",
     "two levels": "SELECT SUM(Wstream(SUM(v))[ROWS 3]) FROM a [RANGE 20 us SLIDE 20 us]",
     "internal": "SELECT l.k FROM a [RANGE 30 us INTERNAL] l, b [RANGE 20 us INTERNAL] r"
     " WHERE l.k = r.k",

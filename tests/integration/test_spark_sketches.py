@@ -6,7 +6,8 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from mayfly.kernels.value_sketches import HLL, KLL, SKETCHES, TEXT
+from mayfly.kernels.value_sketches import SKETCHES, TEXT
+from mayfly.plan.pane_functions import HLL, KLL
 
 
 def test_sketches_of_spark_and_of_the_kernel_are_one_format(spark: SparkSession) -> None:

@@ -66,7 +66,7 @@ class Windows:
                 SELECT *, min(ts) OVER same AS window_start,
                   max(ts) OVER same + {self.size} AS window_end FROM (
                   SELECT *, sum(CAST(is_new AS INT)) OVER (
-                    {part} ORDER BY ts ROWS UNBOUNDED PRECEDING) AS number FROM (
+                    {part} ORDER BY ts RANGE UNBOUNDED PRECEDING) AS number FROM (
                       SELECT *, coalesce(ts - lag(ts) OVER ({part} ORDER BY ts) > {self.size}, TRUE)
                         AS is_new FROM {stream}))
                 WINDOW same AS (PARTITION BY {f"{self.by}, " if self.by else ""}number))
@@ -116,8 +116,25 @@ def random_windows(rng: Random, *, sessions: bool = True) -> Windows:
 
 
 def random_query(rng: Random) -> Query:
-    make = rng.choice((_groups, _groups, _groups, _rows, _distinct, _top, _join, _left, _negation,
-                       _partner, _nested, _spark, _joined_results))  # fmt: skip
+    make = rng.choice(
+        (
+            _groups,
+            _groups,
+            _groups,
+            _rows,
+            _distinct,
+            _top,
+            _join,
+            _left,
+            _negation,
+            _partner,
+            _nested,
+            _spark,
+            _joined_results,
+            _session_groups,
+            _over_results,
+        )
+    )
     return make(rng)
 
 
@@ -175,6 +192,51 @@ def _top(rng: Random) -> Query:
         f" ORDER BY v DESC NULLS LAST, ts, k NULLS FIRST, g NULLS FIRST LIMIT {limit}",
         f"SELECT v, ts, k, g, given FROM copies_s{where} QUALIFY row_number() OVER (PARTITION BY"
         f" window_end ORDER BY v DESC NULLS LAST, ts, k NULLS FIRST, g NULLS FIRST) <= {limit}",
+        windows,
+    )
+
+
+def _session_groups(rng: Random) -> Query:
+    """Groups that are one session each: totals take the place of rows."""
+    keys = rng.choice(KEYS)
+    windows = Windows("SESSION", rng.choice((1, 2, 3, 7)), by=", ".join(keys))
+    calls = rng.sample(AGGREGATES[:5], rng.randint(1, 3))
+    by = ", ".join(rng.sample((*keys, "window_start", "window_end"), len(keys) + 2))
+    chosen = (
+        f"{by}, {', '.join(f'{call[n]} AS c{m}' for m, call in enumerate(calls))}" for n in (0, 1)
+    )
+    ours, theirs = chosen
+    having = rng.choice(("", "", " HAVING COUNT(*) > 1"))
+    return Query(
+        f"SELECT {ours} FROM {windows.call('s', rng)} GROUP BY {by}{having}",
+        f"SELECT {theirs}, given FROM copies_s GROUP BY {by}, given{having}",
+        windows,
+    )
+
+
+def _over_results(rng: Random) -> Query:
+    """Each window's counts beside those of the windows before, or of the same window."""
+    windows = random_windows(rng)
+    steady = windows.word in ("TUMBLE", "HOP")
+    order = rng.choice(("window_start", "window_end")) if steady else "window_end, window_start"
+    groups = "SELECT k, window_start, window_end, COUNT(*) AS c{} FROM {}"
+    groups += " GROUP BY k, window_start, window_end"
+    before = "RANGE BETWEEN 7 PRECEDING AND CURRENT ROW"
+    call = rng.choice((
+        f"LAG(c) OVER (PARTITION BY k ORDER BY {order})",
+        f"SUM(c) OVER (PARTITION BY k ORDER BY window_end {before})",
+        "SUM(c) OVER (PARTITION BY k ORDER BY window_end)",
+        "SUM(c) OVER (PARTITION BY window_end, window_start)",
+        "SUM(c) OVER (PARTITION BY window_end, window_start ORDER BY window_end, k NULLS FIRST)",
+        "RANK() OVER (PARTITION BY window_start, window_end ORDER BY c DESC)",
+    ))  # fmt: skip
+    ours, theirs = (
+        groups.format(*parts)
+        for parts in (("", windows.call("s", rng)), (", min(given) AS given", "copies_s"))
+    )
+    return Query(
+        f"SELECT k, c, window_end, {call} AS x FROM ({ours})",
+        f"SELECT k, c, window_end, {call} AS x, given FROM ({theirs})",
         windows,
     )
 

@@ -11,7 +11,7 @@ from mayfly.cql import bind_query
 from mayfly.kernels.evaluation import Algorithm, Evaluation
 from mayfly.kernels.multiway import MultiwayJoin
 from mayfly.optimizer.optimize import optimize
-from mayfly.physical import compiler
+from mayfly.physical import compiler, whole_joins
 from mayfly.physical.whole_joins import CheapestOrder
 from mayfly.plan.logical_operators import Output
 from mayfly.plan.strategy import Joining, Strategy
@@ -131,7 +131,7 @@ def started(
     bound = bind_query(case.query.cql, known)
     plan = optimize(bound, strategy=strategy, joining=joining).plan
     assert isinstance(plan, Output)
-    with patch.object(compiler, "CheapestOrder", ordering or CheapestOrder):
+    with patch.object(whole_joins, "CheapestOrder", ordering or CheapestOrder):
         program = compiler.compile_plan(plan, known, strategy, joins=joins)
     return ContinuousRun(program, known, bucket_count=buckets)
 

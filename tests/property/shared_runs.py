@@ -174,10 +174,19 @@ def program_of(
     *,
     panes: bool = True,
     sharing: Collection[str] = SHARING,
+    peers: Sequence[str] = (),
 ) -> Program:
-    plan = optimize(bind_query(cql, catalog), strategy=strategy).plan
-    assert isinstance(plan, Output)
-    return compile_plan(canonical(plan), catalog, strategy, panes=panes, sharing=sharing)
+    """``peers`` are the queries that share a join with it."""
+
+    def plan_of(text: str) -> Output:
+        plan = optimize(bind_query(text, catalog), strategy=strategy).plan
+        assert isinstance(plan, Output)
+        return canonical(plan)
+
+    return compile_plan(
+        plan_of(cql), catalog, strategy, panes=panes, sharing=sharing,
+        peers=tuple(map(plan_of, peers)),
+    )  # fmt: skip
 
 
 def runner_of(

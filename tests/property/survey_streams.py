@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from mayfly import LocalSession
 from mayfly.testing.instant_oracle import SECOND, InstantOracle, TimedStreams, TwoTexts
+from mayfly.testing.users_forms import declare_users_aggregates
 
 S = pa.schema(
     {"ts": pa.int64(), "seq": pa.int64(), "k": pa.int32(), "i": pa.int64(), "x": pa.float64(),
@@ -60,6 +61,7 @@ def session() -> LocalSession:
     local = LocalSession()
     local.stream("s", S, sequence="seq")
     local.stream("r", R, sequence="seq")
+    declare_users_aggregates(local)
     return local
 
 

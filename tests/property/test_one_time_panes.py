@@ -47,7 +47,8 @@ def asked(rng: Random, queries: list[Query]) -> tuple[str, Query]:
     near = rng.choice(queries)
     keys = near.keys if rng.random() < 0.7 else tuple(rng.sample(("g", "k"), rng.randint(0, 2)))
     calls = near.calls if rng.random() < 0.6 else rng.choice(queries).calls
-    terms = [term for term in (near.where, rng.choice(FURTHER)) if term]
+    own = near.where if rng.random() < 0.8 else ""
+    terms = [term for term in (own, rng.choice(FURTHER)) if term]
     where = " AND ".join(f"({term})" for term in terms)
     duration = near.duration if rng.random() < 0.4 else rng.choice(DURATIONS)
     query = Query(keys, calls, where, duration, 1, 0)

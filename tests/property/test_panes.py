@@ -328,3 +328,15 @@ def test_panes_are_explained() -> None:
     assert "keeps synopsis of 5 panes of 2 us by s.g" in str(plan)
     assert "Panes SUM(s.v) BY s.g, pane" in str(plan)
     assert "basic interval synopsis" in plan.json()
+
+
+def test_a_sum_is_null_when_its_rows_have_left_that_were_parts_of_a_pane() -> None:
+    """Many batches bring parts of a pane; a store makes one of them."""
+    session = LocalSession()
+    session.execute(DECLARED.replace("SLACK 5 us", "SLACK 50 us"))
+    run = session.query("SELECT SUM(k) AS s FROM s [RANGE 100 us SLIDE 50 us]")
+    for ts in (*range(1, 40), *range(120, 640, 20)):
+        row = {"ts": ts, "k": 1 if ts < 50 else None}
+        run.feed({"s": pa.Table.from_pylist([row], schema=SCHEMA)})
+    run.finish()
+    assert [row["s"] for row in run.lifetimes().sort_by("ts").to_pylist()] == [None, 39, None]

@@ -172,3 +172,27 @@ def test_the_checker_reads_what_a_server_recorded(tmp_path: Path) -> None:
     histories = board.server.histories().values()
     assert any("aq" in str(history) for history in histories)
     assert served.check()["latest-window-serializable"] > 5
+
+
+def test_long_windows_and_groups_that_leave(tmp_path: Path) -> None:
+    """Every pane has a group of its own: what left must be gone, and twelve panes are all there."""
+    rng = Random(9)
+    queries = {name: ServedCase(rng) for name in ("long", "leaving")}
+    for case, length, scan in (
+        (queries["long"], 12, "SYNOPSIS"),
+        (queries["leaving"], 4, "INCREMENTAL SYNOPSIS"),
+    ):
+        case.length, case.period, case.scan = length, 1, scan
+        case.keys, case.where, case.having = "a", "", ""
+        case.calls, case.isolation, case.overload = "SUM(x) AS total", "SNAPSHOT", "LATE"
+    run = ServedRun(tmp_path / "ck", queries)
+    run.feed([{"ts": n * SECOND, "a": f"k{n}", "b": 1, "x": n} for n in range(1, 14)])
+    served = ServedPipeline(tmp_path / "ck")
+    run.follow(served)
+    for second in range(14, 20):
+        run.feed([{"ts": second * SECOND, "a": f"k{second}", "b": 1, "x": second}])
+        served.catch_up()
+        served.work_through()
+    run.check(served)
+    sizes = {answer.query: answer.rows.num_rows for answer in run.answers}
+    assert sizes == {"long": 12, "leaving": 4}

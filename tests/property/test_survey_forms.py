@@ -9,7 +9,8 @@ import pytest
 
 from mayfly.testing.instant_oracle import TwoTexts
 from mayfly.testing.survey_aggregates import survey_aggregates
-from mayfly.testing.survey_forms import band, derived, top, unnested
+from mayfly.testing.survey_forms import band, derived, partners, top, unnested
+from mayfly.testing.users_forms import users_aggregates
 from tests.property.survey_streams import check_forms
 
 FORMS: dict[str, Callable[[Random, str], TwoTexts]] = {
@@ -18,6 +19,8 @@ FORMS: dict[str, Callable[[Random, str], TwoTexts]] = {
     "derived": derived,
     "band": band,
     "top": top,
+    "partners": partners,
+    "users": users_aggregates,
 }
 STREAMS, QUERIES = 20, 5
 """So many streams, with so many queries each, in every run of the tests."""

@@ -34,6 +34,7 @@ PUBLIC = {
     "every": "window.every(k, function): a watch, as users say it",
     "nrr": "session.nrr(…) declares one, as CREATE NRR does",
     "on_relabel": "says when the function that is handed over is called",
+    "aggregate": "session.aggregate(…) declares one, as CREATE AGGREGATE does",
     "relation": "session.relation(…) declares one, as CREATE RELATION does",
     "stream": "session.stream(…) declares one, as CREATE STREAM does",
     "view": "session.view(…) declares one, as CREATE VIEW does",

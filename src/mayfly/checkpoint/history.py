@@ -286,10 +286,14 @@ def _access(stages: StagedProgram, number: int, feed: Feed) -> Access:
         if copy is not None:
             conditions |= _present(copy, columns) or set()
     window = _window_of(task)
+    # Answers may be those of a refresh before the instant.
+    reach = _reach(window, task.operator.dual)
+    lag = max(other.operator.lag for other in stages.tasks if other.group == task.group)
+    reach = None if reach is None else min(reach + lag, NEVER)
     start = window.start if isinstance(window, Landmark) else MIN_TIME
     return Access(
         number, task.name, feed.source.stream, feed.source.columns, frozenset(conditions),
-        _reach(window, task.operator.dual), start,
+        reach, start,
     )  # fmt: skip
 
 
@@ -390,7 +394,7 @@ def _turned(stored: Mapping[str, str]) -> dict[str, str]:
 
 def _along(feed: Feed) -> tuple[set[str], dict[str, str], bool]:
     """What a feed's path does: conditions on the stream, names of its columns behind the path,
-    and whether these conditions are all."""
+    and whether rows that satisfy these conditions are all there."""
     alias, stream = feed.source.alias, feed.source.stream
     columns = {f"{alias}.{name}": name for name in feed.source.columns}
     conditions: set[str] = set()
@@ -400,6 +404,8 @@ def _along(feed: Feed) -> tuple[set[str], dict[str, str], bool]:
             terms = conjuncts(operator.selects)
             complete = complete and raw
             conditions |= {described(term, {alias: stream}) for term in terms} if raw else set()
+        elif operator.spans is not None:
+            complete = False
         else:
             columns, raw = _renamed(operator.computes() or (), columns), False
     return conditions, columns, complete

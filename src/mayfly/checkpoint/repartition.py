@@ -68,6 +68,7 @@ class Repartition:
         self._ways = {
             Lying.BY_KEY: self._keyed,
             Lying.AS_ARRIVED: self._window,
+            Lying.BESIDE_INPUT: self._beside_input,
             Lying.BESIDE_LEFT: self._by_identity,
             Lying.COPIED: self._beside_relation,
         }
@@ -126,6 +127,21 @@ class Repartition:
 
         return place
 
+    def _by_companion(self, held: Sequence[KeptRows], place: Placing) -> Placing:
+        """Where rows of the same code are."""
+        codes: list[list[Int64s]] = [[np.empty(0, np.int64)] for _ in range(self.after)]
+        for bucket, rows in enumerate(held):
+            for table in (run.load() for run in rows.runs):
+                where = place(table, bucket)
+                for target in np.unique(where[where >= 0]).tolist():
+                    codes[target].append(numbers(table, CODE)[where == target])
+        owners = _Places([np.concatenate(listed) for listed in codes])
+
+        def beside(rows: pa.Table, bucket: int) -> Int64s:
+            return owners.of(numbers(rows, CODE), _all(rows, bucket % self.after))
+
+        return beside
+
     def _by_result(self, task: int, column: str) -> Placing:
         """Where the task is that may cut the result of that identity."""
         identities = [
@@ -154,7 +170,10 @@ class Repartition:
 
     def _keyed(self, staged: StagedTask, states: Sequence[Any]) -> list[Any]:
         place = self._by_code if lies_by_code(staged) else self._by_columns(staged.place)
-        return self._spread(states, dict.fromkeys(parts_of(states[0]), place))
+        places = dict.fromkeys(parts_of(states[0]), place)
+        for part, owner in staged.operator.companions.items():
+            places[part] = self._by_companion([parts_of(s)[owner] for s in states], place)
+        return self._spread(states, places)
 
     def _window(self, staged: StagedTask, states: Sequence[Any]) -> list[Any]:
         window = staged.operator.opens
@@ -175,6 +194,13 @@ class Repartition:
             replace(state, leaving=part["kept"], number=(unused + bucket) << IDENTITIES)
             for bucket, (state, part) in enumerate(zip(window_states, left, strict=True))
         ]
+
+    def _beside_input(self, staged: StagedTask, states: Sequence[Any]) -> list[Any]:
+        """Copies of results: where columns say, or where these are that may be cut."""
+        source = self.program.source(staged, 0)
+        assert source is not None
+        place = self._by_columns(staged.place) if staged.place else self._by_result(source, ID)
+        return self._spread(states, dict.fromkeys(parts_of(states[0]), place))
 
     def _by_identity(self, staged: StagedTask, states: Sequence[Any]) -> list[Any]:
         """Left rows by the route they came on, what covers them beside them."""
@@ -282,7 +308,8 @@ class _Places:
 
 
 def _shared(held: Mapping[str, Sequence[Any]], after: int) -> list[dict[str, Any]]:
-    """Counts divided among the buckets; the first instant, and whether one has begun, for all."""
+    """Counts divided among the buckets; the first instant, whether one has begun, and how many
+    rows came so far, which orders those to come, for all."""
     shares: list[dict[str, Any]] = [{} for _ in range(after)]
     for name, values in held.items():
         if not all(value is None or isinstance(value, int) for value in values):
@@ -293,7 +320,7 @@ def _shared(held: Mapping[str, Sequence[Any]], after: int) -> list[dict[str, Any
         for bucket, own in enumerate(shares):
             if name in ("first", "next_refresh"):
                 own[name] = min(figures)
-            elif name == "count" or any(isinstance(figure, bool) for figure in figures):
+            elif name in ("count", "number") or any(isinstance(figure, bool) for figure in figures):
                 own[name] = max(figures)
             else:
                 own[name] = (sum(figures) + after - 1 - bucket) // after

@@ -16,10 +16,10 @@ from mayfly.cli.options import AllowPython, Conf, spark_settings
 from mayfly.cli.output import refusals
 from mayfly.cql import catalog_after
 from mayfly.display import counted, encodable
-from mayfly.optimizer.concerns import answer_label, foreseen_warnings
 from mayfly.optimizer.optimize import optimize
 from mayfly.optimizer.plan_warnings import Warned
 from mayfly.patterns import Label
+from mayfly.physical.concerns import answer_label, foreseen_warnings
 from mayfly.pipeline.pipeline_file import PipelineFile
 from mayfly.plan.catalog import Catalog
 
@@ -53,7 +53,7 @@ def check_command(
     if any(query.plan.serve is not None for query in queries):
         from mayfly.cli.serving_advice import advice
 
-        for line in advice(queries, catalog):
+        for line in advice(queries, file.with_suffix(".state")):
             typer.echo(encodable(line))
     typer.echo(
         f"{file}: {counted(len(statements), 'statement')}, "

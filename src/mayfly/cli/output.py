@@ -14,10 +14,13 @@ import typer
 
 from mayfly.display import plain
 from mayfly.errors import MayflyError
+from mayfly.lifetime import format_micros
 
 if TYPE_CHECKING:
     from rich.text import Text
 
+LONG = 600.0
+"""Seconds beyond which minutes are exact enough."""
 REFUSED = 2
 """The exit code when a call makes no sense or cannot be carried out."""
 LIKE_A_TERMINAL = ("FORCE_COLOR", "TTY_COMPATIBLE")
@@ -100,11 +103,13 @@ def count(number: int) -> str:
 
 def seconds(value: float | None) -> str:
     """
-    >>> seconds(None), seconds(0.0123), seconds(4.56), seconds(321)
-    ('–', '0.012 s', '4.6 s', '321 s')
+    >>> seconds(None), seconds(0.0123), seconds(4.56), seconds(321), seconds(809_011)
+    ('–', '0.012 s', '4.6 s', '321 s', '9 d 8 h 43 min')
     """
     if value is None:
         return "–"
+    if value >= LONG:
+        return format_micros(int(value) // 60 * 60_000_000)
     if value < 1:
         return f"{value:.3f} s"
     return f"{value:.1f} s" if value < 100 else f"{value:.0f} s"

@@ -176,7 +176,7 @@ def run_command(
                 asked.pass_on = partial(_end_deliveries, runs)
                 running = pipeline
                 try:
-                    pipeline = _watch(runs, console, quiet, asked, end, followed)
+                    pipeline = _watch(runs, console, quiet, asked, end, followed, server)
                 finally:
                     for run in runs.values():
                         run.stop()
@@ -279,6 +279,7 @@ def _watch(
     asked: StopRequest,
     end: int | None,
     followed: Followed,
+    server: ServerBeside | None,
 ) -> Pipeline | None:
     """Watch until the queries have ended or reached ``end``, a stop is requested, the control log
     asks for something else, or the file has changed: then what it says now. Errors of the
@@ -301,6 +302,8 @@ def _watch(
                 return pipeline
             if awaited(runs) is not None:
                 return None
+            if server is not None and server.revive():
+                console.print("the server was killed: another one takes over")
             asked.wait(REFRESH)
     if shown and asked.is_set():
         console.print(asked.answer)  # the view was drawn over what the signal's handler has said

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -56,6 +57,9 @@ def serve_command(
     schedule: Annotated[
         str, typer.Option("--schedule", help="How served queries run together.")
     ] = "late-pending",
+    served_memory: Annotated[
+        int, typer.Option("--served-memory", help="MB that panes of served queries may take.")
+    ] = 1024,
     answers: Annotated[
         Path | None,
         typer.Option("--answers", help="A folder for Parquet files of all served answers."),
@@ -65,6 +69,10 @@ def serve_command(
         typer.Option("--sinks-of", help="The pipeline file of a checkpoint: where answers go."),
     ] = None,
     show: Annotated[bool, typer.Option("--show", help="Print served answers.")] = False,
+    beside: Annotated[
+        bool,
+        typer.Option("--beside", help="End with standard input.", hidden=True),
+    ] = False,
     log: Annotated[bool, typer.Option("--log", help="Print a line for every request.")] = False,
 ) -> None:
     """Answer over HTTP what a pipeline has: SQL, views, changes, status; starts no Spark.
@@ -85,11 +93,20 @@ def serve_command(
         archives = {n: str(path) for n, path in archives_by_name(archive).items()}
         sinks = served_sinks(sinks_of or pipeline, answers, show=show)
         server = PipelineServer(
-            str(pipeline), host, port, access, limits, archives, schedule, sinks
+            str(pipeline),
+            host,
+            port,
+            access,
+            limits,
+            archives,
+            schedule,
+            sinks,
+            served_memory * MEGABYTE,
         )
         try:
             _await_checkpoint(pipeline)
-            server.run(typer.echo, _note if log else None)
+            last = sys.stdin.buffer.read if beside else None
+            server.run(typer.echo, _note if log else None, last)
         except (Ended, KeyboardInterrupt):
             typer.echo("stopped")
 

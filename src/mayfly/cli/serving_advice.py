@@ -1,43 +1,83 @@
-"""What served queries of a file ask of a server: panes read per update, alone and together."""
+"""What served queries of a file ask of a server: panes read per update, alone and together, memory.
+
+Beside a checkpoint that a server has followed, also what that has measured.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
 
 from mayfly.cli.file_queries import Query
+from mayfly.display import counted, size
 from mayfly.lifetime import format_micros
 from mayfly.periodic.scheduling import ScheduledQuery, policy_named
-from mayfly.plan.catalog import Catalog
-from mayfly.serving.periodic.stored_query import StoredQuery, bound_query
+from mayfly.serving.periodic.planned_window import PlannedWindow, planned_windows
+from mayfly.serving.periodic.served_load import (
+    VALUE,
+    BoardLoad,
+    as_scheduled,
+    measured_from,
+    stretch_of,
+)
+from mayfly.serving.periodic.served_window import PaneGrid
+
+GROUPS = 1000
+"""Of a pane, for which the memory of a query is given."""
 
 
-def advice(queries: Iterable[Query], catalog: Catalog) -> Iterator[str]:
-    """A line for each served query, and one for those whose panes are updated together."""
-    boards: dict[tuple[str, int, int], list[tuple[StoredQuery, ScheduledQuery]]] = defaultdict(list)
-    for query in queries:
-        if query.plan.serve is None:
-            continue
-        stored = bound_query(query.name, query.plan, catalog)
-        pane = stored.pane
-        panes, period = stored.length // pane, stored.period // pane
-        alone = stored.serve.scan.of_rows or stored.serve.scan.incremental
-        group = stored.name if alone else f"{stored.states[0]} {stored.serve.isolation.value}"
-        cost = min(panes, 2 * period) if stored.serve.scan.incremental else panes
-        scheduled = ScheduledQuery(query.name, group, period, cost)
-        boards[stored.stream, pane, stored.origin % pane].append((stored, scheduled))
+def advice(queries: Iterable[Query], checkpoint: Path) -> Iterator[str]:
+    """A line for each served query, one for those whose panes are updated together, and one about
+    what was measured."""
+    boards: dict[PaneGrid, list[PlannedWindow]] = defaultdict(list)
+    served = {query.name: query.plan for query in queries if query.plan.serve is not None}
+    for window in planned_windows(served):
+        boards[window.grid].append(window)
     policy = policy_named("late-pending")
-    for (stream, pane, _), members in boards.items():
+    measured = _measured(checkpoint)
+    loads = []
+    for grid, members in boards.items():
         listed: list[ScheduledQuery] = []
-        for stored, scheduled in members:
+        for window in members:
             before = float(policy.cost(listed)) if listed else 0.0
-            listed.append(scheduled)
+            listed.append(as_scheduled(window))
             added = float(policy.cost(listed)) - before
             yield (
-                f"{stored.name} is served: {stored.length // pane} panes of {format_micros(pane)}, "
-                f"every {format_micros(stored.period)}; adds {added:.2f} reads per pane"
+                f"{window.name} is served: {counted(window.length // grid.length, 'pane')} of "
+                f"{format_micros(grid.length)}, every {format_micros(window.period)}; adds "
+                f"{added:.2f} reads per pane; {_memory(window)}"
             )
-        yield (
-            f"served over panes of {format_micros(pane)} of {stream}: "
-            f"{float(policy.cost(listed)):.2f} reads in each {format_micros(pane)}, by late-pending"
+        load = BoardLoad(
+            grid, policy.cost(listed), measured_from(measured.get(grid.stream), grid.length)
         )
+        loads.append(load)
+        yield (
+            f"served over panes of {format_micros(grid.length)} of {grid.stream}: "
+            f"{float(load.reads):.2f} reads in each {format_micros(grid.length)}, by late-pending"
+        )
+    stretch = stretch_of(loads)
+    if stretch is not None:
+        yield from (f"by what the last server measured: {load}" for load in loads)
+        longer = f"periods become about {float(stretch):.1f} times as long"
+        yield f"together: {'it fits' if stretch <= 1 else longer}"
+
+
+def _memory(window: PlannedWindow) -> str:
+    if window.serve.scan.of_rows:
+        return "holds the rows that KEEP keeps in memory"
+    held = VALUE * window.columns * GROUPS * window.panes_held
+    return f"about {size(held)} of memory for {GROUPS:,} groups in a pane"
+
+
+def _measured(checkpoint: Path) -> dict[str, Any]:
+    if not checkpoint.is_dir():
+        return {}
+    # Here: most files are checked before there is a checkpoint.
+    from mayfly.serving.periodic.answer_positions import last_measured
+    from mayfly.storage import Repository
+
+    if not Repository.exists(checkpoint):
+        return {}
+    return last_measured(Repository.open(checkpoint).directory)

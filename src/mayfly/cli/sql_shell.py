@@ -21,6 +21,7 @@ from mayfly.errors import InvalidSetting, MayflyError, VersionExpired
 from mayfly.lifetime import instant, instant_text
 from mayfly.physical.explain.explanation import Explanation
 from mayfly.runtime.answer import QueryAnswer
+from mayfly.runtime.one_time_explanation import OneTimeExplanation
 from mayfly.serving.sql_session import Outcome, SqlSession
 
 FORMATS = ("table", "json", "csv")
@@ -96,8 +97,8 @@ class SqlShell:
         match outcome:
             case str():
                 yield from [outcome] if outcome else []
-            case Explanation():
-                yield outcome.text()
+            case Explanation() | OneTimeExplanation():
+                yield from outcome.text().splitlines()
             case pa.Table():
                 yield from _table_lines(outcome, "table")
             case QueryAnswer():

@@ -21,7 +21,7 @@ NOT_YET = "–"
 
 
 def status_command(
-    checkpoint: Annotated[Path, typer.Argument(help="The checkpoint of the pipeline.")],
+    checkpoint: Annotated[Path, typer.Argument(help="A checkpoint, or a pipeline file.")],
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
     watch: Annotated[
         float | None,
@@ -35,6 +35,11 @@ def status_command(
     with refusals():
         if watch is not None and not 0 < watch < float("inf"):
             raise InvalidSetting(f"--watch {watch:g}", "give a number of seconds larger than 0")
+        if checkpoint.suffix == ".cql" and checkpoint.is_file():
+            # Here: to read a file takes the language, to read figures does not.
+            from mayfly.serving.pipeline_places import existing_checkpoint_of
+
+            checkpoint = existing_checkpoint_of(checkpoint)
         last = -1
         while True:
             status = read_status(checkpoint)

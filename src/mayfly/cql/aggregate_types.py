@@ -9,16 +9,14 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from mayfly.cql.ordered_aggregates import FORMS, bind_ordered, is_ordered
+from mayfly.cql.users_calls import bind_users_call, users_aggregate
 from mayfly.cql.written_calls import WrittenCall, call_of
 from mayfly.plan.expressions import (
     Case,
     Expression,
-    IsNull,
     Literal,
-    Not,
     Value,
     as_type,
-    conjunction,
 )
 from mayfly.plan.frequent_call import (
     APPROXIMATE,
@@ -27,7 +25,7 @@ from mayfly.plan.frequent_call import (
     NO_FALSE_POSITIVES,
 )
 from mayfly.plan.logical_operators import AggregateCall
-from mayfly.plan.ordered_calls import entry
+from mayfly.plan.ordered_calls import complete_entry
 from mayfly.plan.types import (
     BIGINT,
     BOOLEAN,
@@ -86,11 +84,17 @@ _OF_DISTINCT = (
 )
 _SAME_DISTINCT = ("min", "max", "bool_and", "bool_or")
 """Of these, DISTINCT changes nothing."""
-_APPROXIMATE_COUNTS = ("APPROX_COUNT_DISTINCT",)
+_APPROXIMATE_COUNTS = ("approx_count_distinct",)
 _APPROXIMATE_SHARES = ("approx_percentile", "percentile_approx")
 _APPROXIMATE_TOPS = ("approx_top_k", "approx_top")
 _SKETCHED = ("approx_count_distinct", *_APPROXIMATE_SHARES, *_APPROXIMATE_TOPS)
 """Forms that a sketch may answer."""
+_BOUNDS = {
+    f"{form}_{bound}": (form, bound)
+    for form in ("approx_count_distinct", "approx_percentile", "approx_top_k")
+    for bound in ("low", "high")
+}
+"""Between what the exact answers of these forms lie."""
 _KNOWN: dict[str, AggregateType] = {
     "count": _COUNT,
     "sum": AggregateType("SUM(x)", _sum, numeric=True),
@@ -131,6 +135,10 @@ AGGREGATES = {
     **dict.fromkeys(_APPROXIMATE_SHARES, "quantile"),
     "approx_count_distinct": "count",
     **dict.fromkeys(_APPROXIMATE_TOPS, "top"),
+    **{
+        name: {"approx_percentile": "quantile", "approx_top_k": "top"}.get(form, "count")
+        for name, (form, _) in _BOUNDS.items()
+    },
     **dict.fromkeys(("any_value", "arbitrary"), "min"),
     "first_value": "first",
     "last_value": "last",
@@ -164,7 +172,9 @@ FOREIGN_AGGREGATES = {
 
 def is_aggregate(node: exp.Expr) -> bool:
     call = call_of(node)
-    return isinstance(call, exp.Anonymous) and call.name.lower() in AGGREGATES
+    if not isinstance(call, exp.Anonymous):
+        return False
+    return call.name.lower() in AGGREGATES or users_aggregate(call) is not None
 
 
 def has_aggregate(node: exp.Expr) -> bool:
@@ -178,11 +188,14 @@ def bind_aggregate(node: exp.Expr, inputs: ScalarBinder) -> AggregateCall:
     written = WrittenCall.of(node)
     for place in (*written.arguments, *written.order):
         _refuse_aggregates(place, inputs)
-    function = AGGREGATES[written.name.lower()]
+    definition = users_aggregate(written.node)
+    function = AGGREGATES[written.name.lower()] if definition is None else definition.name.lower()
     if written.distinct and function == "collect_list":
         function = "collect_set"
     _check_modifiers(written, function, inputs)
-    if is_ordered(function):
+    if definition is not None:
+        call = bind_users_call(written, definition, inputs)
+    elif is_ordered(function):
         call = bind_ordered(written, function, inputs)
     elif function in CONDITIONS:
         call = _conditional(written, function, inputs)
@@ -241,28 +254,24 @@ def _paired(call: WrittenCall, function: str, inputs: ScalarBinder) -> Aggregate
         raise inputs.error(call.node, problem, f"write {call.name}(y, x)")
     pair = AggregateType(f"{call.name}(y, x)", lambda kind: DOUBLE, numeric=True)
     sides = [as_type(_argument(call.node, p, pair, inputs), DOUBLE) for p in call.arguments]
-    return AggregateCall("", function, _complete_entry(sides), DOUBLE)
+    return AggregateCall("", function, complete_entry(sides), DOUBLE)
 
 
 def _counted_rows(call: WrittenCall, inputs: ScalarBinder) -> AggregateCall:
     """COUNT(DISTINCT a, b): how many combinations there are, without those with a NULL."""
     parts = [_argument(call.node, place, _COUNT, inputs) for place in call.arguments]
-    return AggregateCall("", "count", _complete_entry(parts), BIGINT, distinct=True)
-
-
-def _complete_entry(parts: list[Expression]) -> Expression:
-    """The values as one, NULL where some of them is."""
-    whole: Expression = entry(parts[:-1], parts[-1])
-    missing = [Not(IsNull(part)) for part in parts if part.nullable]
-    condition = conjunction(tuple(missing))
-    return whole if condition is None else Case((condition,), (whole,), None, whole.type)
+    return AggregateCall("", "count", complete_entry(parts), BIGINT, distinct=True)
 
 
 def _bound(call: WrittenCall, function: str, inputs: ScalarBinder) -> AggregateCall:
     arguments, node = call.arguments, call.node
+    form, bound = _BOUNDS.get(call.name.lower(), (call.name.lower(), ""))
     if function == "count" and len(arguments) == 1 and isinstance(arguments[0], exp.Star):
         if call.distinct:
             raise inputs.error(node, "COUNT(DISTINCT *) has no meaning", "write COUNT(DISTINCT x)")
+        if form in _APPROXIMATE_COUNTS:
+            hint = f"write {call.name}(x)"
+            raise inputs.error(node, f"{call.name}(*) has no meaning", hint)
         return AggregateCall("", "count", None, BIGINT)
     if function == "mode" and not arguments and len(call.order) == 1:
         # The standard's MODE() WITHIN GROUP (ORDER BY x)
@@ -270,17 +279,22 @@ def _bound(call: WrittenCall, function: str, inputs: ScalarBinder) -> AggregateC
     if _is_share_first(call, function):
         return _within_group(call, function, inputs)
     aggregate = _KNOWN[function]
-    extra = 2 if function in (EXACT, APPROXIMATE) else int(call.name.lower() in _APPROXIMATE_SHARES)
+    extra = 2 if function in (EXACT, APPROXIMATE) else int(form in _APPROXIMATE_SHARES)
     if not 1 + aggregate.parameters <= len(arguments) <= 1 + aggregate.parameters + extra:
         problem = f"{call.name} does not take {len(arguments)} argument(s)"
-        raise inputs.error(node, problem, f"write {aggregate.form}")
+        _, _, places = aggregate.form.rpartition("(")
+        shape = f"{call.name}({places}" if form in _SKETCHED else aggregate.form
+        shape = f"{call.name}(x)" if form in _APPROXIMATE_COUNTS else shape
+        raise inputs.error(node, problem, f"write {shape}")
     argument = _argument(node, arguments[0], aggregate, inputs)
     parameters = _parameters(function, arguments[1:], inputs)
     kind = aggregate.result(argument.type)
     distinct = call.distinct and function in _OF_DISTINCT and function != "collect_set"
-    distinct |= call.name in _APPROXIMATE_COUNTS
-    approximate = call.name.lower() in _SKETCHED
-    return AggregateCall("", function, argument, kind, distinct, parameters, approximate)
+    distinct |= form in _APPROXIMATE_COUNTS
+    approximate = form in _SKETCHED
+    return AggregateCall(
+        "", function, argument, kind, distinct, parameters, approximate, bound=bound
+    )
 
 
 def _within_group(call: WrittenCall, function: str, inputs: ScalarBinder) -> AggregateCall:

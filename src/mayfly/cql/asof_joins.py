@@ -136,6 +136,8 @@ class AsofBinder:
     def _stray(self, term: Expression) -> Exception:
         problem = f"ASOF JOIN cannot check {expression_text(term)}"
         hint = "put a condition on one side into a sub-query, one on the result into WHERE"
+        if isinstance(term, Compare) and term.op == "=" and term.left.relations():
+            hint = "put what is equal into ON, and <=, <, >= or > of two times into MATCH_CONDITION"
         return self.context.error(self.join, problem, hint)
 
     def _as_of(

@@ -14,6 +14,7 @@ from mayfly.cql.messages import SourceText, error_at
 from mayfly.cql.query_binder import bind_output
 from mayfly.cql.serve_clause import check_served, read_serve_clause, read_staleness
 from mayfly.cql.tokens import Cursor, span_of, tokenize
+from mayfly.cql.users_calls import mark_users_calls
 from mayfly.plan.catalog import Catalog, QueryDefinition, ViewDefinition
 from mayfly.plan.expressions import quoted
 from mayfly.plan.logical_operators import Output
@@ -50,6 +51,7 @@ def bind_tokens(
     tokens, exact_sums = _take_exact_sums(tokens)
     tree = parse_query(source, tokens)
     check_tree(source, tree)
+    mark_users_calls(tree, catalog)
     check_complete(source, tokens, tree)
     context = BindingContext(source, catalog, one_time)
     output = bind_output(context, tree, isolation, staleness, exact_sums)

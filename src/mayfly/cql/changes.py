@@ -17,6 +17,7 @@ from mayfly.cql.scalar import ScalarBinder
 from mayfly.cql.scope import Item, Scope
 from mayfly.cql.statements import Delete, Insert, Update
 from mayfly.cql.tokens import Cursor
+from mayfly.display import counted
 from mayfly.errors import InvalidSetting
 from mayfly.plan.catalog import Catalog, ColumnDefinition, RelationDefinition
 from mayfly.plan.expressions import Column, Expression, Literal, as_type
@@ -134,13 +135,13 @@ def _row(change: _Change, columns: list[ColumnDefinition]) -> tuple[Expression, 
             column = columns[len(values)]
             values[column.name] = change.fitted(bound, column, span)
         else:
-            problem = f"this row has more than {len(columns)} values"
+            problem = f"this row has more than {counted(len(columns), 'value')}"
             raise cursor.error(problem, "give one value per column", span)
         if not cursor.take(","):
             break
     cursor.expect(")", "close the row")
     if len(values) < len(columns):
-        problem = f"this row has {len(values)} values, {len(columns)} are needed"
+        problem = f"this row has {counted(len(values), 'value')}, {len(columns)} are needed"
         raise cursor.error(problem, "give one value per column", start)
     return tuple(
         values.get(column.name, Literal(None, column.type)) for column in change.relation.columns

@@ -13,19 +13,21 @@ from typing import Any, ClassVar, TypeVar, cast
 
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
-from sqlglot.errors import ErrorLevel, ParseError
+from sqlglot.errors import ErrorLevel
 from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import Token, TokenType
 
-from mayfly.cql.element_parser import WINDOW_WORDS, ElementParser
+from mayfly.cql.element_parser import WINDOW_WORDS, ElementParser, SyntaxProblem
 from mayfly.cql.messages import CqlError, SourceText, TextSpan, error_at
 from mayfly.cql.over_parser import NeighbourSyntax
 from mayfly.cql.refusals import (
+    ESPER_VIEWS,
     EXTRACTED,
     HINTS,
     INTERVALS,
     NO_TABLES,
     ORDER_OF_CLAUSES,
+    SEQUENCES,
     TABLE_FUNCTIONS,
     in_our_words,
 )
@@ -37,14 +39,6 @@ from mayfly.lifetime import micros
 
 T = TypeVar("T")
 QUERY_STARTS = (TokenType.SELECT, TokenType.L_PAREN, TokenType.WITH)
-
-
-class _SyntaxProblem(ParseError):
-    """Raised while sqlglot may still backtrack; it becomes a CqlError when it escapes."""
-
-    def __init__(self, problem: str, hint: str, token: Token | None) -> None:
-        super().__init__(problem)
-        self.problem, self.hint, self.token = problem, hint, token
 
 
 _SEVERAL: dict[TokenType, type[exp.Expr]] = {
@@ -73,25 +67,17 @@ class CqlParser(ElementParser, NeighbourSyntax):
     STRICT_CAST = True
 
     source: SourceText
-    read_apart: set[int]
-    """Where the tokens start that windows and intervals took out of sqlglot's hands."""
 
     # ── errors and places ─────────────────────────────────────────────────────────────────
 
     def raise_error(self, message: str, token: Any = None) -> None:
         place = token or self._curr or None
-        raise _SyntaxProblem(*in_our_words(message, self._shown(place)), place)
-
-    def _problem(self, problem: str, hint: str) -> _SyntaxProblem:
-        return _SyntaxProblem(problem, hint, self._curr or None)
+        before = self._tokens[self._index - 1] if self._index else None
+        words = in_our_words(message, self._shown(place), self._shown(before))
+        raise SyntaxProblem(*words, place)
 
     def _shown(self, token: Token | None) -> str:
         return self.source.text[token.start : token.end + 1] if token else ""
-
-    def _placed(self, node: Any, token: Token) -> Any:
-        if isinstance(node, exp.Expression) and "start" not in node.meta:
-            node.update_positions(token)
-        return node
 
     def _parse_function_call(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
         token = self._curr
@@ -306,13 +292,15 @@ class CqlParser(ElementParser, NeighbourSyntax):
                     f"expected a stream, relation or sub-query, found {word or 'the end'}", hint
                 )
             if self._match(TokenType.DOT, advance=False):
-                raise self._problem(
-                    "names of streams and relations have one part", "quote it: `a.b`"
-                )
+                view = self._next.text.upper()
+                hint = HINTS["#"] if view in ESPER_VIEWS else "quote it: `a.b`"
+                raise self._problem("names of streams and relations have one part", hint)
             if self._match(TokenType.L_PAREN, advance=False):
                 hint = TABLE_FUNCTIONS.get(name.name.upper(), NO_TABLES)
                 raise self._problem(f"{name.name}(…) in FROM is not in the language", hint)
             source = exp.Table(this=name)
+        if source.name.upper() == "PATTERN" and self._next.text.upper() == "EVERY":
+            raise self._problem("patterns are not in the language", SEQUENCES)
         self._attach_window(source)
         self._read_version(source)
         word = self._curr.text.upper()
@@ -331,10 +319,6 @@ class CqlParser(ElementParser, NeighbourSyntax):
         cursor = Cursor(self.source, self._tokens, self._index)
         node.meta["window"], node.meta["window_span"] = read_window(cursor)
         self._skip_to(cursor.position)
-
-    def _skip_to(self, index: int) -> None:
-        self.read_apart.update(token.start for token in self._tokens[self._index : index])
-        self._advance(index - self._index)
 
     # ── pieces of expressions that are ours ───────────────────────────────────────────────
 
@@ -444,7 +428,7 @@ def _parsed(
     parser.source, parser.read_apart = source, set()
     try:
         trees = parser._parse(method, tokens, source.text)
-    except _SyntaxProblem as problem:
+    except SyntaxProblem as problem:
         raise _placed_error(source, tokens, problem) from None
     except RecursionError:
         raise _too_deep(source, tokens) from None
@@ -456,7 +440,7 @@ def _parsed(
     return tree
 
 
-def _placed_error(source: SourceText, tokens: list[Token], problem: _SyntaxProblem) -> CqlError:
+def _placed_error(source: SourceText, tokens: list[Token], problem: SyntaxProblem) -> CqlError:
     end = tokens[-1].end + 1
     span = span_of(problem.token) if problem.token else TextSpan(end, end + 1)
     return error_at(source, span, problem.problem, problem.hint)

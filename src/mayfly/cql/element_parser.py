@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, cast
 
 from sqlglot import exp
+from sqlglot.errors import ParseError
 from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import Token, TokenType
 
@@ -19,17 +20,31 @@ WINDOW_WORDS = ("RANGE", "ROWS", "NOW", "UNBOUNDED", "PARTITION", "LANDMARK")
 UNNEST_FORM = "write FROM s [RANGE 10 MIN] t, UNNEST(t.a) AS x(c)"
 
 
-class ElementParser(SparkParser):
-    """The part of the parser that reads elements."""
+class SyntaxProblem(ParseError):
+    """Raised while sqlglot may still backtrack; it becomes a CqlError when it escapes."""
 
-    def _problem(self, problem: str, hint: str) -> Exception:
-        raise NotImplementedError
+    def __init__(self, problem: str, hint: str, token: Token | None) -> None:
+        super().__init__(problem)
+        self.problem, self.hint, self.token = problem, hint, token
+
+
+class ElementParser(SparkParser):
+    """The part of the parser that reads elements, and says where what it reads stands."""
+
+    read_apart: set[int]
+    """Where the tokens start that windows and intervals took out of sqlglot's hands."""
+
+    def _problem(self, problem: str, hint: str) -> SyntaxProblem:
+        return SyntaxProblem(problem, hint, self._curr or None)
 
     def _placed(self, node: Any, token: Token) -> Any:
-        raise NotImplementedError
+        if isinstance(node, exp.Expression) and "start" not in node.meta:
+            node.update_positions(token)
+        return node
 
     def _skip_to(self, index: int) -> None:
-        raise NotImplementedError
+        self.read_apart.update(token.start for token in self._tokens[self._index : index])
+        self._advance(index - self._index)
 
     def _is_exploding(self) -> bool:
         """Whether ``UNNEST(…`` or one of its siblings comes next, perhaps behind LATERAL."""

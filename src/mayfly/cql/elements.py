@@ -72,6 +72,9 @@ def _home(context: BindingContext, place: exp.Expr, value: Expression, joined: l
 def _is_left(context: BindingContext, join: exp.Expr) -> bool:
     side, condition = join.args.get("side") or "", join.args.get("on")
     always = condition is None or (isinstance(condition, exp.Boolean) and condition.this)
+    if (kind := join.args.get("kind")) in ("SEMI", "ANTI"):
+        hint = "write CROSS JOIN UNNEST(…), or LEFT JOIN UNNEST(…) ON TRUE"
+        raise context.error(join, f"{kind} JOIN UNNEST is not in the language", hint)
     if side in ("RIGHT", "FULL"):
         hint = "write LEFT JOIN UNNEST(…) ON TRUE to keep rows without elements"
         raise context.error(join, f"{side} JOIN UNNEST has no meaning", hint)

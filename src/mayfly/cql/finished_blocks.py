@@ -8,6 +8,7 @@ gives stays. A query over such results that joins or groups by both goes on wind
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from sqlglot import exp
 
@@ -40,6 +41,7 @@ from mayfly.plan.logical_operators import (
     Top,
     UnionAll,
 )
+from mayfly.plan.over_frames import AsofJoin, Over
 from mayfly.plan.window_kinds import Unbounded
 
 _BOTH = "write … ON a.k = b.k AND a.window_start = b.window_start AND a.window_end = b.window_end"
@@ -60,7 +62,8 @@ def windowed(context: BindingContext, place: exp.Expr, node: Node) -> Node:
     if call is None:
         return node
     if context.one_time:
-        problem = f"{call.windows.word} is answered when windows are over: nothing is over at once"
+        word = call.windows.word
+        problem = f"{word} is answered as windows end, and a one-time SELECT shows one instant"
         hint = "declare it: CREATE QUERY q AS SELECT …, and ask SELECT … FROM q"
         raise context.error(place, problem, hint)
     time = _time_column(context, call, place, node)
@@ -257,8 +260,8 @@ def finished(context: BindingContext, node: Node) -> Node:
 
 
 def continued(node: Node) -> Node:
-    """A query over results of finished windows, window by window if it can be: where it joins and
-    groups by both bounds, so that nothing of a window is needed when it is over."""
+    """A query over results of finished windows, window by window if it can be: where it joins,
+    groups and partitions by both bounds, so that nothing of a window is needed when it is over."""
     bare = _bare(node)
     parts = list(_parts(bare))
     leaves = [part for part in parts if isinstance(part, InWindows | StreamScan | SubqueryWindow)]
@@ -279,7 +282,10 @@ def _stays_in_window(part: Node) -> bool:
             return bool(starts & by and ends & by)
         case Distinct() | ExceptAll():
             return all(window_bounds(part))
-        case Top() | Shared() | RelationJoin() | Finished():
+        case Over(child=child, partition=partition):
+            within = {_id(key) for key in partition if isinstance(key, Column)}
+            return all(within & {_id(c) for c in side} for side in window_bounds(child))
+        case AsofJoin() | Top() | Shared() | RelationJoin() | Finished():
             return False
     return True
 
@@ -293,8 +299,11 @@ def _bare(node: Node) -> Node:
             return node
     children = node.children()
     rebuilt = tuple(map(_bare, children))
-    same = all(old is new for old, new in zip(children, rebuilt, strict=True))
-    return node if same else node.with_children(rebuilt)
+    if all(old is new for old, new in zip(children, rebuilt, strict=True)):
+        return node
+    if isinstance(node, Over):
+        node = replace(node, appends=False, because="its rows are those of one window")
+    return node.with_children(rebuilt)
 
 
 def _parts(node: Node) -> Iterable[Node]:

@@ -54,9 +54,9 @@ def bind_items(context: BindingContext, block: exp.Select, bind_query: BindQuery
     """The entries of FROM in order; aliases must differ."""
     origin = block.args.get("from_")
     if origin is None:
-        raise context.error(
-            block, "this SELECT has no FROM", "name a stream: FROM s [RANGE 10 MIN]"
-        )
+        what = f"a {context.catalog.offers}" if context.one_time else "a stream"
+        hint = f"name {what}: FROM {'v' if context.one_time else 's [RANGE 10 MIN]'}"
+        raise context.error(block, "this SELECT has no FROM", hint)
     if "version" in origin.this.meta:
         hint = "write FROM s JOIN r FOR SYSTEM_TIME AS OF s.ts ON r.k = s.k"
         raise context.error(origin, "FOR SYSTEM_TIME AS OF stands behind JOIN", hint)
@@ -115,7 +115,11 @@ def _item(context: BindingContext, place: exp.Expr, bind_query: BindQuery) -> It
         return Item(name, scan, order=_order(entry, scan.columns))
     if isinstance(entry, RelationDefinition):
         return Item(name, _relation(context, place, entry, context.aliases.fresh(name)))
-    advice = {"archive": "read it with probe() and scan(), or spark.read.format('mayfly')"}
+    advice = {
+        "archive": "read it with probe() and scan(), or spark.read.format('mayfly')",
+        "aggregate": f"it stands in SELECT: SELECT k, {entry.name}(x) FROM s [RANGE 1 MIN] "
+        "GROUP BY k",
+    }
     if isinstance(entry, QueryDefinition):
         advice["query"] = (
             f"it sends {entry.plan.kind.value} and keeps no answer: mayfly query --changes "

@@ -285,3 +285,32 @@ FOREIGN_WINDOWS = {
     ),
 }
 """Functions that other systems group by, and what to write instead."""
+_SECONDS = "subtract: unix_seconds(b) - unix_seconds(a) counts seconds; divide for minutes or hours"
+FOREIGN = {
+    **FOREIGN_WINDOWS,
+    "split_index": "write split_part(text, delimiter, n + 1), which counts from 1",
+    **dict.fromkeys(
+        ("mz_now", "proctime", "getdate", "sysdate"),
+        "put a window on the stream: "
+        "FROM s [RANGE 5 MIN] holds the rows of the last five minutes of its time",
+    ),
+    **dict.fromkeys(
+        ("date_bin", "time_bucket", "timestamp_trunc"),
+        "write date_trunc('minute', ts), or FROM TUMBLE(s, ts, INTERVAL '5' MINUTE)",
+    ),
+    **dict.fromkeys(("timestampdiff", "timestamp_diff", "date_diff"), _SECONDS),
+    "timestampadd": "add an interval: ts + INTERVAL 5 MINUTES",
+    **dict.fromkeys(("to_char", "strftime"), "write date_format(ts, 'yyyy-MM-dd')"),
+    **dict.fromkeys(("to_unixtime", "to_epoch"), "write unix_seconds(ts)"),
+    "from_unixtime": "write timestamp_seconds(n)",
+    **dict.fromkeys(("strpos", "position", "charindex", "locate"), "write instr(text, part)"),
+    **dict.fromkeys(("tumblingwindow", "hoppingwindow", "slidingwindow"), _TUMBLE),
+    **dict.fromkeys(
+        ("json_value", "json_extract", "json_extract_scalar"), "write get_json_object(text, '$.a')"
+    ),
+    "regexp_substr": "write regexp_extract(text, pattern, 0)",
+    "array_length": "write size(a)",
+    "array_contains_any": "write array_contains(a, x) OR array_contains(a, y)",
+    "system": "use the stream's time column",
+}
+"""Functions of other systems, and what to write instead."""

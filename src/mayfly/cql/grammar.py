@@ -94,7 +94,10 @@ _REFUSED: dict[type[exp.Expr], tuple[str, str]] = {
     exp.CurrentDate: ("CURRENT_DATE is not in the language", _NO_CLOCK),
     exp.CurrentTime: ("CURRENT_TIME is not in the language", _NO_CLOCK),
     exp.Aliases: ("a column has one name", "write AS name"),
-    exp.Any: ("ANY is not in the language", "write a join, or NOT EXISTS for ALL"),
+    exp.Any: (
+        "ANY is not in the language",
+        "write x IN (SELECT …) for = ANY, or EXISTS (SELECT … WHERE x < y)",
+    ),
     exp.All: ("ALL is not in the language", "write NOT EXISTS (SELECT … WHERE NOT …)"),
     exp.BitwiseAnd: ("& is not in the language", _NO_BITS),
     exp.BitwiseOr: ("| is not in the language", _NO_BITS),
@@ -102,6 +105,12 @@ _REFUSED: dict[type[exp.Expr], tuple[str, str]] = {
     exp.BitwiseNot: ("~ is not in the language", _NO_BITS),
     exp.BitwiseLeftShift: ("<< is not in the language", _NO_BITS),
     exp.BitwiseRightShift: (">> is not in the language", _NO_BITS),
+    exp.AtTimeZone: (
+        "AT TIME ZONE is not in the language",
+        "declare the zone of the stream, TIME ZONE 'Europe/Berlin', or bring another column",
+    ),
+    exp.SimilarTo: ("SIMILAR TO is not in the language", "write RLIKE '^(a|b)$'"),
+    exp.Hint: ("hints are not in the language", "leave /*+ … */ out: EXPLAIN shows the plan"),
     exp.Concat: ("strings side by side are not one string", "write 'a' || 'b'"),
 }
 _REFUSED_PARTS: dict[tuple[type[exp.Expr], str], tuple[str, str]] = {
@@ -109,6 +118,10 @@ _REFUSED_PARTS: dict[tuple[type[exp.Expr], str], tuple[str, str]] = {
     (exp.Star, "except_"): ("* EXCEPT is not in the language", "list the columns"),
     (exp.Star, "replace"): ("* REPLACE is not in the language", "list the columns"),
     (exp.Star, "rename"): ("* RENAME is not in the language", "list the columns"),
+    (exp.Select, "hint"): (
+        "hints are not in the language",
+        "leave /*+ … */ out: the optimizer chooses, and EXPLAIN shows what",
+    ),
     (exp.Union, "by_name"): ("UNION BY NAME is not in the language", "order the columns alike"),
     (exp.Between, "symmetric"): ("BETWEEN SYMMETRIC is not in the language", "order the bounds"),
     (exp.In, "field"): ("IN needs a list or a query in parentheses", "write IN (1, 2, 3)"),

@@ -1,4 +1,4 @@
-"""JOIN … ON, LEFT, RIGHT and FULL: the entries of FROM put together, from left to right.
+"""JOIN … ON, LEFT, RIGHT, FULL, SEMI and ANTI: entries of FROM put together, from left to right.
 
 An outer join is the union of the pairs and of the rows without a partner, a negation, padded with
 NULLs: ``L LEFT JOIN R ON c`` is ``Join(L, R, c) ∪ (NOT EXISTS(L, R, c), NULL, …)``. So a row is
@@ -20,6 +20,7 @@ from mayfly.cql.join_binder import conjuncts_of, join_items, split_equalities
 from mayfly.cql.same_names import after_join, merged_pairs
 from mayfly.cql.scalar import ScalarBinder
 from mayfly.cql.scope import Item, Merged, Scope
+from mayfly.cql.semi_joins import check_stored, with_partner
 from mayfly.plan.expressions import Expression, conjunction
 from mayfly.plan.logical_operators import (
     AntiJoin,
@@ -31,11 +32,14 @@ from mayfly.plan.logical_operators import (
     RelationJoin,
     RelationScan,
     Schema,
+    Select,
     UnionAll,
 )
 from mayfly.plan.outer_join import left_join, without_partner
 
 OUTER = ("LEFT", "RIGHT", "FULL")
+PARTNER = ("SEMI", "ANTI")
+"""Joins that ask whether there is a partner, and give no columns of it."""
 
 
 @dataclass(frozen=True)
@@ -91,6 +95,10 @@ def join_entries(
         before = Scope(context.source, tuple(visible), merged=merged)
         pairs_alike = merged_pairs(context, join, before, item)
         terms += [pair.condition(binder, join) for pair in pairs_alike]
+        if join.args.get("kind") in PARTNER:
+            left = join_items(context, block, joined, conditions)
+            joined, conditions = [Item("", _with_partner(context, join, left, item, terms))], []
+            continue
         merged = after_join(merged, pairs_alike, side, item)
         if side not in OUTER and not closest:
             joined, visible = [*joined, item], [*visible, item]
@@ -114,10 +122,9 @@ def join_entries(
 
 def _check_join(context: BindingContext, join: exp.Expr) -> None:
     side, kind, method = (join.args.get(key) for key in ("side", "kind", "method"))
-    if kind in ("SEMI", "ANTI"):
-        word = "NOT EXISTS" if kind == "ANTI" else "EXISTS"
-        hint = f"write WHERE {word} (SELECT * FROM b [RANGE 10 MIN] WHERE a.x = b.x)"
-        raise context.error(join, f"{kind} JOIN is not in the language", hint)
+    if kind in PARTNER and side in ("RIGHT", "FULL"):
+        problem = f"{side} {kind} JOIN is not in the language"
+        raise context.error(join, problem, f"write b LEFT {kind} JOIN a, with its sides changed")
     if is_asof(join):
         check_asof(context, join)
         return
@@ -134,8 +141,9 @@ def _check_join(context: BindingContext, join: exp.Expr) -> None:
         hint = "remove NATURAL, or what stands behind it"
         raise context.error(join, "NATURAL JOIN compares all columns of one name", hint)
     if join.args.get("on") is None and not named and (kind != "CROSS" or side):
-        word = f"{side} JOIN" if side else "JOIN"
-        hint = f"write {word} … ON a.x = b.x, {word} … USING (x), or CROSS JOIN"
+        word = " ".join(part for part in (side, kind if kind in PARTNER else "", "JOIN") if part)
+        cross = ", or CROSS JOIN" if kind not in PARTNER else ""
+        hint = f"write {word} … ON a.x = b.x, {word} … USING (x){cross}"
         raise context.error(join, f"{word} needs ON or USING", hint)
 
 
@@ -184,6 +192,37 @@ def _outer_join(
     lonely = AntiJoin(right, left, turned, residual=residual, position=position)
     parts.append(without_partner(lonely, schema, context.aliases.fresh("unmatched")))
     return UnionAll(tuple(parts), None, position=position)
+
+
+def _with_partner(
+    context: BindingContext, join: exp.Expr, left: Node, item: Item, terms: list[Expression]
+) -> Node:
+    """Rows of the left with a partner, of ANTI JOIN those without: as [NOT] EXISTS would say."""
+    check_stored(context, item.node)
+    sides = [frozenset(column.relation for column in node.schema) for node in (left, item.node)]
+    if any(not term.relations() <= sides[0] | sides[1] for term in terms):
+        problem = f"ON of {join.args['kind']} JOIN cannot use names of the query around it"
+        raise context.error(join, problem, "put that condition into WHERE")
+    kind, position = join.args["kind"], context.position(join)
+    left_alone = [term for term in terms if kind == "SEMI" and _reads_only(term, sides[0])]
+    within = [term for term in terms if term not in left_alone and term.relations() <= sides[1]]
+    across = [term for term in terms if term not in left_alone and term not in within]
+    left, right = _filtered(left, left_alone, position), _filtered(item.node, within, position)
+    equalities, rest = split_equalities(across, sides)
+    negation = AntiJoin(
+        left, right, equalities, residual=conjunction(tuple(rest)),
+        position=position,
+    )  # fmt: skip
+    return negation if kind == "ANTI" else with_partner(context, join, negation)
+
+
+def _reads_only(term: Expression, side: frozenset[str]) -> bool:
+    return bool(term.relations()) and term.relations() <= side
+
+
+def _filtered(node: Node, terms: list[Expression], position: Position | None) -> Node:
+    predicate = conjunction(tuple(terms))
+    return node if predicate is None else Select(node, predicate, position=position)
 
 
 def stored_left_join(

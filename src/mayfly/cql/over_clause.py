@@ -20,7 +20,8 @@ from mayfly.cql.ordered_aggregates import is_ordered
 from mayfly.cql.restrictions import kind_of
 from mayfly.cql.scalar import ScalarBinder
 from mayfly.cql.scope import Aliases, Scope
-from mayfly.cql.stream_time import is_column, stream_time, tie_order
+from mayfly.cql.stream_time import is_column, orders_of_arrival, stream_time, tie_order
+from mayfly.cql.users_calls import users_aggregate
 from mayfly.cql.written_calls import WrittenCall, call_of
 from mayfly.patterns import Kind
 from mayfly.plan.expressions import Expression, Literal, as_type
@@ -101,11 +102,17 @@ def _over(
     ties = tie_order(context, scope, rows) if by_position else ()
     ties = tuple(tie for tie in ties if tie not in keys)
     obstacle = _obstacle(context, rows, order, tuple(calls))
-    because = obstacle or f"{expression_text(keys[0])} is the time of rows that never expire"
+    because = obstacle or _order_of_what_lasts(context, rows, expression_text(keys[0]))
     return Over(
         rows, partition, order, ties, tuple(calls.values()), alias, not obstacle, because,
         position=context.position(members[0][0]),
     )  # fmt: skip
+
+
+def _order_of_what_lasts(context: BindingContext, rows: Node, key: str) -> str:
+    if stream_time(context, rows) is not None:
+        return f"{key} is the time of rows that never expire"
+    return f"results of finished windows come in the order of {key} and never expire"
 
 
 def _obstacle(
@@ -114,14 +121,20 @@ def _obstacle(
     """Why later rows may change a value; nothing if they may not."""
     if context.one_time:
         return "the rows of one instant are asked for"
-    time = stream_time(context, rows)
-    if time is None:
+    times = orders_of_arrival(context, rows)
+    if not times:
         expire = kind_of(rows) is not Kind.MON
         return "its rows expire" if expire else "its rows are not those of one stream, as they came"
-    if not order or not is_column(order[0].expression, time):
-        return f"the first key of ORDER BY is not {time.name}, the time of the stream"
+    first = order[0].expression if order else None
+    if first is None or not any(is_column(first, time) for time in times):
+        what = (
+            "the time of the stream"
+            if stream_time(context, rows)
+            else "by which results are ordered"
+        )
+        return f"the first key of ORDER BY is not {times[0].name}, {what}"
     if order[0].descending:
-        return f"ORDER BY {time.name} DESC puts later rows first"
+        return f"ORDER BY {times[0].name} DESC puts later rows first"
     for call in calls:
         if call.function == "lead":
             return "LEAD looks at later rows"
@@ -206,6 +219,10 @@ class _OverBinder:
         written = WrittenCall.of(window.this)
         name = node.name.lower() if isinstance(node, exp.Anonymous) else ""
         name = _SPELLINGS.get(name, name)
+        if users_aggregate(node) is not None:
+            problem = f"{node.name} cannot stand before OVER"
+            hint = "group by k over a window of the stream: aggregates of your own are for groups"
+            raise self._error(window, problem, hint)
         if name not in _OWN and name not in AGGREGATES:
             hint = _UNKNOWN.get(name, "aggregates, ROW_NUMBER, RANK, DENSE_RANK, LAG, LEAD, "
                 "FIRST_VALUE and LAST_VALUE can")  # fmt: skip

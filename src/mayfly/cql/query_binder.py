@@ -13,6 +13,7 @@ from mayfly.cql.group_clause import GroupedBinder
 from mayfly.cql.literals import MOST_DIGITS
 from mayfly.cql.messages import CqlError, listing
 from mayfly.cql.named_queries import inlined, with_common_queries
+from mayfly.cql.order_aggregates import add_order_aggregates
 from mayfly.cql.output_kind import (
     StreamOperator,
     drop_rstream,
@@ -56,10 +57,14 @@ def bind_output(
         query = query.this
         context = with_common_queries(context, query, bind_subquery)
     operator = take_operator(context, query) if isinstance(query, exp.Select) else None
+    hidden = add_order_aggregates(query) if context.one_time else 0
     block, node = _outermost(context, query, operator)
     kind = operator.kind if operator and operator.kind else OutputKind.VIEW
-    is_list = kind is OutputKind.RSTREAM or context.one_time
-    node = (_sorted if is_list else _topped)(context, query, node, block)
+    if context.one_time:
+        node = _listed(context, query, node, block, hidden)
+    else:
+        is_list = kind is OutputKind.RSTREAM
+        node = (_sorted if is_list else _topped)(context, query, node, block)
     if block is not None and kind is not OutputKind.RSTREAM:
         node = block.finished(context, node)
     restore = operator is not None and operator.restore
@@ -241,15 +246,30 @@ def _topped(context: BindingContext, query: exp.Expr, node: Node, block: Block |
     return Project(top, outputs, node.schema[0].relation, position=node.position)
 
 
+def _listed(
+    context: BindingContext, query: exp.Expr, node: Node, block: Block | None, hidden: int
+) -> Node:
+    """An answer in order; its last ``hidden`` outputs are there for the order alone."""
+    wide = _with_order_columns(context, query, node, block, grouped=True)
+    ordered = _sorted(context, query, node if wide is None else wide.node, wide or block)
+    added = hidden + (0 if wide is None else len(wide.node.schema) - len(node.schema))
+    return replace(ordered, hidden=added) if isinstance(ordered, Sort) and added else ordered
+
+
 def _with_order_columns(
-    context: BindingContext, query: exp.Expr, node: Node, block: Block | None
+    context: BindingContext,
+    query: exp.Expr,
+    node: Node,
+    block: Block | None,
+    *,
+    grouped: bool = False,
 ) -> Block | None:
-    """A block without groups and DISTINCT that also offers what ORDER BY asks for beside its
-    outputs, if it does."""
+    """A block without DISTINCT, and without groups if these are not allowed, that also offers what
+    ORDER BY asks for beside its outputs, if it does."""
     order = query.args.get("order")
     if not order or block is None or not isinstance(node, Project):
         return None
-    if isinstance(block.binder, GroupedBinder):
+    if isinstance(block.binder, GroupedBinder) and not grouped:
         return None
     places = [place.this for place in order.expressions]
     beside = [place for place in places if not _is_output(context, place, node, block)]

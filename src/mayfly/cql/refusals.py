@@ -6,6 +6,13 @@ from mayfly.plan.types import TYPE_NAMES
 
 ORDER_OF_CLAUSES = "SELECT … FROM … WHERE … GROUP BY … HAVING … ORDER BY … LIMIT …"
 
+SEQUENCES = (
+    "join the stream with itself and compare the times: s [NOW] a JOIN s [RANGE 1 MIN] b "
+    "ON a.k = b.k AND b.ts < a.ts"
+)
+"""What to write for patterns of rows that follow each other."""
+ESPER_VIEWS = ("WIN", "STD", "EXT", "EXT_TIMED", "STAT")
+"""The parts before the colon of Esper's windows: s.win:time(30 sec)."""
 HINTS = {
     "QUALIFY": "QUALIFY is not in the language; write SELECT … FROM (SELECT …, ROW_NUMBER() OVER "
     "(PARTITION BY k ORDER BY x) AS n FROM …) q WHERE n <= 3",
@@ -21,15 +28,66 @@ HINTS = {
     "INTERSECT": "write it between two queries: SELECT … INTERSECT SELECT …",
     "MINUS": "write EXCEPT, or EXCEPT ALL to keep duplicates",
     "OVER": "write OVER behind a function: SUM(x) OVER (PARTITION BY k ORDER BY ts)",
-    "MATCH_RECOGNIZE": "MATCH_RECOGNIZE is not in the language; join the stream with itself and "
-    "compare the times: s [NOW] a JOIN s [RANGE 1 MIN] b ON a.k = b.k AND b.ts < a.ts",
+    "MATCH_RECOGNIZE": f"MATCH_RECOGNIZE is not in the language; {SEQUENCES}",
     "INTO": "a query has no INTO; write CREATE QUERY name TO … AS SELECT …",
     "VALUES": "VALUES is only in INSERT INTO; keep the rows in a RELATION and join it",
+    "EMIT": "leave EMIT CHANGES out: an answer is maintained; Istream(…) and Dstream(…) send what "
+    "is new and what has gone",
+    "EVERY": "RESAMPLE is not in the language; write SELECT Rstream(k, x) FROM s [PARTITION BY k "
+    "ROWS 1 SLIDE 10 SECONDS]: the latest row of each key at every multiple of 10 seconds",
+    "#": "write the window in brackets: FROM s [RANGE 30 SECONDS], FROM s [ROWS 5]",
+    "ROWS": "write LIMIT 5 OFFSET 2; a window stands in brackets: FROM s [ROWS 5]",
+    "TO": "write date_trunc('hour', ts)",
+    "EXISTS": "write WHERE EXISTS (SELECT …), or x IN (SELECT …)",
+    "APPLY": "write CROSS JOIN UNNEST(t.a) AS x(c), or a join with the sub-query",
+    "INSERT": "write CREATE QUERY name TO parquet('folder') AS SELECT …; rows of relations are "
+    "changed with INSERT INTO name VALUES (…) by execute(…)",
     "USING": "write JOIN … USING (x), or JOIN … ON a.x = b.x",
     "AS": "write the alias behind the window: FROM s [RANGE 10 MIN] AS a",
     "[": "a window stands right behind the name of a stream: FROM s [RANGE 10 MIN] AS a",
 }
 
+
+_TELLS = "!"
+"""In front of a hint where it is the word before that is not in the language."""
+_GROUPED = (
+    "write FROM SESSION(s PARTITION BY k, ts, INTERVAL '10' MINUTE) and group by k, window_start, "
+    "window_end"
+)
+_WINDOWS = (
+    "write FROM TUMBLE(s, ts, INTERVAL '1' HOUR), with the columns window_start and window_end"
+)
+_BEHIND = {
+    **dict.fromkeys(
+        (
+            (f"{word}_{end}", "(")
+            for word in ("TUMBLE", "HOP", "SESSION")
+            for end in ("START", "END", "ROWTIME")
+        ),
+        _WINDOWS,
+    ),
+    ("SESSION", "("): _GROUPED,
+    ("OFFSET", ""): "write LIMIT 5 OFFSET 2",
+    ("STREAM", ""): _TELLS
+    + "leave it out: a query over a stream is continuous; Istream(…) sends what "
+    "is new",
+    ("TOP", ""): _TELLS + "write ORDER BY x DESC LIMIT 5",
+    ("KEEP", "("): _TELLS + "write MIN_BY(x, ts) or MAX_BY(x, ts)",
+    ("OUTPUT", ""): _TELLS + "write a SLIDE: FROM s [RANGE 30 SECONDS SLIDE 5 SECONDS]",
+    ("SAMPLE", "BY"): _TELLS
+    + "write FROM TUMBLE(s, ts, INTERVAL '1' HOUR) and group by window_end",
+    ("LATEST", "ON"): _TELLS + "write FROM s [PARTITION BY k ROWS 1]: the latest row of each k",
+    ("TUMBLING", ""): _TELLS + "write FROM TUMBLE(s, ts, INTERVAL '30' SECOND) and group by "
+    "window_start, window_end",
+    (
+        "SIZE",
+        "",
+    ): "write FROM TUMBLE(s, ts, INTERVAL '30' SECOND) and group by window_start, window_end",
+    ("BOTH", ""): _TELLS + "write trim(x), ltrim(x) or rtrim(x); replace(x, 'a', '') for others",
+    ("LEADING", ""): _TELLS + "write ltrim(x)",
+    ("TRAILING", ""): _TELLS + "write rtrim(x)",
+}
+"""What to write, by the word before the place and what stands there; any word where it is ""."""
 
 DERIVED = (
     "write a sub-query, FROM (SELECT Istream(…) FROM …) [RANGE 1 MIN], or name it: "
@@ -51,10 +109,15 @@ EXTRACTED = {
 INTERVALS = "write INTERVAL 10 MIN, from MICROSECOND to DAY; months have no fixed length"
 
 
-def in_our_words(message: str, shown: str) -> tuple[str, str]:
-    """sqlglot's complaint as a problem and a hint in the words of the language."""
+def in_our_words(message: str, shown: str, before: str = "") -> tuple[str, str]:
+    """sqlglot's complaint about what is shown as a problem and a hint in the words of the language;
+    the word ``before`` it may say more."""
     fragment = shown or "the end"
-    hint = HINTS.get(shown.split()[0].upper() if shown else "", "")
+    word = shown.split()[0].upper() if shown else ""
+    hint = _BEHIND.get((before.upper(), word)) or _BEHIND.get((before.upper(), ""))
+    hint = hint or HINTS.get(word, "")
+    if hint and hint.startswith(_TELLS):
+        return f"{before.upper()} is not in the language", hint.removeprefix(_TELLS)
     if message.startswith("Invalid expression"):
         return f"{fragment} cannot stand here", hint or f"the order is {ORDER_OF_CLAUSES}"
     if message.startswith("Expected TYPE"):

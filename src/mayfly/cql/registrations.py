@@ -1,4 +1,4 @@
-"""Reads CREATE QUERY and CREATE ARCHIVE."""
+"""Reads CREATE QUERY, VIEW, ARCHIVE and AGGREGATE, and derived streams."""
 
 from __future__ import annotations
 
@@ -9,8 +9,16 @@ from mayfly.cql.binder import bind_tokens, written_out
 from mayfly.cql.messages import TextSpan, suggestion
 from mayfly.cql.restrictions import kind_of
 from mayfly.cql.serve_clause import read_serve_clause
-from mayfly.cql.stream_declarations import read_clauses, read_connector, read_dead_letters, read_gap
+from mayfly.cql.stream_declarations import (
+    placed,
+    read_clauses,
+    read_connector,
+    read_dead_letters,
+    read_gap,
+    read_type,
+)
 from mayfly.cql.tokens import Cursor
+from mayfly.cql.users_calls import check_aggregate_name
 from mayfly.errors import InvalidSetting
 from mayfly.patterns import Kind
 from mayfly.plan.catalog import (
@@ -22,6 +30,8 @@ from mayfly.plan.catalog import (
 )
 from mayfly.plan.logical_operators import Output, OutputKind
 from mayfly.plan.serving_terms import ServeClause
+from mayfly.plan.types import DataType
+from mayfly.plan.user_aggregates import AggregateDefinition
 
 LAYOUTS = {
     "AUTO": 0,
@@ -234,3 +244,36 @@ def _physical(cursor: Cursor) -> int:
 
 def _max_lifetime(cursor: Cursor) -> int:
     return cursor.duration("the longest lifetime", "write MAX LIFETIME 90 DAYS")
+
+
+# ── aggregates of users ───────────────────────────────────────────────────────────────────
+
+_AGGREGATE = "write CREATE AGGREGATE name (x DOUBLE) RETURNS DOUBLE FROM python('module:Class')"
+
+
+def read_aggregate(cursor: Cursor) -> AggregateDefinition:
+    """``name (x DOUBLE, y DOUBLE) RETURNS DOUBLE FROM python('module:Class')``"""
+    start = cursor.place
+    name = cursor.name("the name of the aggregate")
+    cursor.expect("(", _AGGREGATE)
+    if cursor.word() == ")":
+        raise cursor.error(f"the aggregate {name} takes no values", _AGGREGATE)
+    takes = [_typed(cursor)]
+    while cursor.take(","):
+        takes.append(_typed(cursor))
+    cursor.expect(")", _AGGREGATE)
+    cursor.expect("RETURNS", _AGGREGATE)
+    gives = read_type(cursor, name)
+    cursor.expect("FROM", _AGGREGATE)
+    place = cursor.place
+    source = read_connector(cursor)
+    if source.format != "python" or source.options:
+        raise cursor.error("an aggregate is a class written in Python", _AGGREGATE, place)
+    origin = str(source.path)
+    placed(cursor, start, lambda: check_aggregate_name(name))
+    return placed(cursor, start, lambda: AggregateDefinition(name, tuple(takes), gives, origin))
+
+
+def _typed(cursor: Cursor) -> DataType:
+    name = cursor.name("an argument")
+    return read_type(cursor, name)

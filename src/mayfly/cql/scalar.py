@@ -15,6 +15,7 @@ from mayfly.cql.messages import CqlError, SourceText, closest
 from mayfly.cql.places import error_on
 from mayfly.cql.scope import Scope
 from mayfly.cql.tokens import is_operator
+from mayfly.cql.users_calls import users_aggregate
 from mayfly.errors import InvalidSetting
 from mayfly.plan.expressions import (
     And,
@@ -321,7 +322,7 @@ class ScalarBinder:
     def _function(self, node: exp.Expr) -> Expression:
         written = node.name.lower()
         name = functions.SYNONYMS.get(written, written)
-        if name in AGGREGATES:
+        if name in AGGREGATES or users_aggregate(node) is not None:
             raise self.stray_aggregate(node)
         if written in ("unix_timestamp", "to_unix_timestamp") and node.expressions:
             return self._unix_timestamp(node)
@@ -333,9 +334,12 @@ class ScalarBinder:
             )
         if is_operator(name):
             raise self._stray_operator(node, name)
+        if name == "mod" and len(node.expressions) == 2:
+            left, right = node.expressions
+            return self._arithmetic(exp.Mod(this=left, expression=right), "%")
         if name not in functions.FUNCTIONS:
             names = [*functions.FUNCTIONS, *functions.SYNONYMS, *AGGREGATES]
-            hint = FOREIGN_AGGREGATES.get(name) or functions.FOREIGN_WINDOWS.get(name)
+            hint = FOREIGN_AGGREGATES.get(name) or functions.FOREIGN.get(name)
             hint = hint or closest(name, names, similarity=0.75)
             hint = hint or "docs/language.md lists the functions"
             raise self.error(node, f"there is no function {written}", hint)
@@ -412,7 +416,8 @@ def _subquery_advice(node: exp.Expr, clause: str) -> tuple[str, str]:
     word = f"NOT {word}" if isinstance(node.parent, exp.Not) else word
     return (
         f"{word} can only be a condition of its own in WHERE, joined by AND",
-        f"take it out of {'OR or CASE' if clause == 'WHERE' else clause}",
+        "join a sub-query that counts, LEFT JOIN (SELECT k, COUNT(*) AS n FROM r [RANGE 1 MIN] "
+        "GROUP BY k) c ON c.k = s.k, and write c.n > 0 in its place",
     )
 
 

@@ -11,6 +11,7 @@ from sqlglot import exp
 from mayfly.cql.messages import CqlError, SourceText, listing, suggestion
 from mayfly.cql.places import error_on
 from mayfly.plan.expressions import Column, Expression, FieldAccess, Function
+from mayfly.plan.finished_windows import END
 from mayfly.plan.logical_operators import Node
 
 
@@ -173,13 +174,15 @@ class Scope:
         if len(parts) > 1:
             hint = suggestion(parts[0], [i.name for i in self.items], "names in FROM")
             return error_on(self.source, node, f"nothing in FROM is called {parts[0]}", hint)
-        names = [name for i in self.items for name in i.names]
-        return error_on(
-            self.source,
-            node,
-            f"there is no column {parts[0]}",
-            suggestion(parts[0], list(dict.fromkeys(names)), "columns"),
-        )
+        if parts[0].upper() in ("STREAM", "IRSTREAM"):
+            problem = f"{parts[0].upper()} is not in the language"
+            hint = "leave it out: a query is continuous; Istream(…) and Dstream(…) send changes"
+            return error_on(self.source, node, problem, hint)
+        names = list(dict.fromkeys(name for i in self.items for name in i.names))
+        hint = suggestion(parts[0], names, "columns")
+        if parts[0].casefold() == "window_time" and END in names:
+            hint = f"write {END}, which is the time of what a window gives; windows may stand on it"
+        return error_on(self.source, node, f"there is no column {parts[0]}", hint)
 
     def _item(self, name: str) -> Item | None:
         items = (*self.items, *(self.outer.items if self.outer else ()))

@@ -10,7 +10,13 @@ from sqlglot.tokenizer_core import Token, TokenType
 from mayfly.cql.binder import bind_query, bind_tokens
 from mayfly.cql.changes import read_delete, read_insert, read_update
 from mayfly.cql.messages import SourceText, suggestion, with_article
-from mayfly.cql.registrations import read_archive, read_derived_stream, read_query, read_view
+from mayfly.cql.registrations import (
+    read_aggregate,
+    read_archive,
+    read_derived_stream,
+    read_query,
+    read_view,
+)
 from mayfly.cql.statements import (
     Create,
     Drop,
@@ -28,7 +34,7 @@ from mayfly.plan.expressions import quoted
 from mayfly.plan.logical_operators import Position
 from mayfly.plan.window_kinds import Range
 
-_KINDS = ("STREAM", "RELATION", "NRR", "VIEW", "QUERY", "ARCHIVE")
+_KINDS = ("STREAM", "RELATION", "NRR", "VIEW", "QUERY", "ARCHIVE", "AGGREGATE")
 _PLURALS = {
     "STREAMS": "stream",
     "RELATIONS": "relation",
@@ -36,11 +42,14 @@ _PLURALS = {
     "VIEWS": "view",
     "QUERIES": "query",
     "ARCHIVES": "archive",
+    "AGGREGATES": "aggregate",
 }
 _INSTEAD = {
     "TABLE": "write CREATE RELATION for a table that changes, CREATE STREAM for rows that come, "
     "CREATE QUERY for an answer that is maintained",
     "SINK": "write CREATE QUERY name TO parquet('folder') AS SELECT …",
+    "FUNCTION": "write CREATE AGGREGATE name (x DOUBLE) RETURNS DOUBLE FROM "
+    "python('module:Class') for an aggregate; other functions belong to the source",
     "SOURCE": "write CREATE STREAM name (ts TIMESTAMP, …) FROM kafka(…) TIMESTAMP BY ts",
 }
 _FORMS = ("TEXT", "JSON", "MERMAID")
@@ -163,6 +172,8 @@ def _create(cursor: Cursor, catalog: Catalog, position: Position) -> Statement:
         definition = read_view(cursor, catalog)
     elif kind == "ARCHIVE":
         definition = read_archive(cursor, catalog)
+    elif kind == "AGGREGATE":
+        definition = read_aggregate(cursor)
     else:
         definition = read_relation(cursor, retroactive=kind == "RELATION")
     return Create(position=position, definition=definition)

@@ -1,4 +1,4 @@
-"""EXISTS and IN (SELECT …): rows while a partner is alive, in terms of what there is already.
+"""EXISTS, IN (SELECT …), SEMI JOIN: rows while a partner is alive, by what there is already.
 
 By equal keys it is a join with the distinct keys of the other side: δ* re-issues a key with what is
 left of a later partner, so the row comes again, and never twice (WK where both sides are at most
@@ -32,7 +32,8 @@ from mayfly.plan.types import BOOLEAN
 def with_partner(context: BindingContext, place: exp.Expr, negation: AntiJoin) -> Node:
     """The left rows of a negation that it leaves out."""
     left, right, position = negation.left, negation.right, negation.position
-    if not any(isinstance(node, StreamScan) for node in right.walk()):
+    reads_stream = any(isinstance(node, StreamScan) for node in right.walk())
+    if not reads_stream and not context.one_time:
         return _stored_partner(context, negation)
     if negation.residual is not None:
         for column in left.schema:
@@ -78,3 +79,14 @@ def _stored_name(node: Node, expression: object) -> str:
             return ""
         node = node.child
     return ""
+
+
+def check_stored(context: BindingContext, right: Node) -> None:
+    """Partners that are stored are of relations, whose changes count for tuples of before too."""
+    for node in () if any(isinstance(n, StreamScan) for n in right.walk()) else right.walk():
+        if isinstance(node, RelationScan) and not node.retroactive:
+            raise context.error_for(
+                node,
+                f"{node.relation} is an NRR: its changes concern later tuples only",
+                "a negation looks at what is there now; declare it as a RELATION",
+            )

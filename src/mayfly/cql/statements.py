@@ -18,7 +18,7 @@ class Statement:
 
 @dataclass(frozen=True, kw_only=True)
 class Create(Statement):
-    """CREATE STREAM, RELATION, NRR, QUERY or ARCHIVE."""
+    """CREATE STREAM, RELATION, NRR, VIEW, QUERY, ARCHIVE or AGGREGATE."""
 
     definition: Definition
 
@@ -62,7 +62,7 @@ class Delete(Statement):
 
 @dataclass(frozen=True, kw_only=True)
 class Show(Statement):
-    """SHOW STREAMS, RELATIONS, NRRS, QUERIES or ARCHIVES."""
+    """SHOW STREAMS, RELATIONS, NRRS, VIEWS, QUERIES, ARCHIVES or AGGREGATES."""
 
     kind: str
 

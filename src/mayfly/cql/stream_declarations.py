@@ -140,20 +140,20 @@ def _column(cursor: Cursor, stream: str, before: Sequence[ColumnDefinition]) -> 
     name = cursor.name("a column")
     if cursor.take("AS"):
         return computed_column(cursor, name, stream, before)
-    kind = _type(cursor, name)
+    kind = read_type(cursor, name)
     required = cursor.take("NOT")
     if required:
         cursor.expect("NULL", "write NOT NULL")
     return ColumnDefinition(name, kind, not required)
 
 
-def _type(cursor: Cursor, column: str) -> DataType:
-    """The tokens of a type: up to a comma, a closing parenthesis or NOT outside brackets."""
+def read_type(cursor: Cursor, column: str) -> DataType:
+    """The tokens of a type: up to a comma, a closing parenthesis, NOT or FROM outside brackets."""
     start, depth = cursor.place.start, 0
     end = start
     while cursor.current:
         text = cursor.current.text
-        if depth == 0 and (text in (",", ")") or cursor.word() == "NOT"):
+        if depth == 0 and (text in (",", ")") or cursor.word() in ("NOT", "FROM")):
             break
         depth += text.count("<") + text.count("(") - text.count(">") - text.count(")")
         end = cursor.place.end

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from mayfly.cql.context import BindingContext
+from mayfly.cql.finished_blocks import window_bounds
 from mayfly.cql.scope import Scope
 from mayfly.plan.catalog import StreamDefinition
 from mayfly.plan.expressions import Column, Expression
+from mayfly.plan.finished_operators import Finished, InWindows
+from mayfly.plan.finished_windows import PeriodicWindows
 from mayfly.plan.logical_operators import (
     Node,
     PaddedNrrJoin,
@@ -22,23 +27,52 @@ from mayfly.plan.window_kinds import Unbounded
 def stream_time(context: BindingContext, node: Node, windows: bool = False) -> Column | None:
     """The column that says when rows came, where they come from one stream and never expire, or
     ``windows`` may let them."""
+    return next(iter(_times(context, node, windows)), None)
+
+
+def orders_of_arrival(context: BindingContext, node: Node) -> tuple[Column, ...]:
+    """The columns that order rows as they came: the time of a stream, the bounds of windows whose
+    results these are."""
+    return _times(context, node, False, results=True)
+
+
+def _times(
+    context: BindingContext, node: Node, windows: bool, *, results: bool = False
+) -> tuple[Column, ...]:
     match node:
         case StreamScan(stream=stream, window=window) if windows or window == Unbounded():
             entry = context.catalog.lookup(stream)
             assert isinstance(entry, StreamDefinition)
-            return next(column for column in node.columns if column.name == entry.time)
+            return tuple(column for column in node.columns if column.name == entry.time)
+        case Finished() if results:
+            return _bounds_in_order(node)
         case Select(child=child) | Shared(child=child) | PaddedNrrJoin(child=child):
-            return stream_time(context, child, windows)
+            return _times(context, child, windows, results=results)
         case RelationJoin(child=child) if not node.retroactive:
-            return stream_time(context, child, windows)
+            return _times(context, child, windows, results=results)
         case Over(child=child, appends=True) | AsofJoin(left=child, appends=True):
-            return stream_time(context, child, windows)
+            return _times(context, child, windows, results=results)
         case Project(child=child, outputs=outputs, alias=alias):
-            time = stream_time(context, child, windows)
-            same = (out for out in outputs if time is not None and is_column(out.expression, time))
-            output = next(same, None)
-            return output.column(alias) if output else None
-    return None
+            below = _times(context, child, windows, results=results)
+            same = [out for time in below for out in outputs if is_column(out.expression, time)]
+            return tuple(output.column(alias) for output in same)
+    return ()
+
+
+def _bounds_in_order(node: Finished) -> tuple[Column, ...]:
+    """Results come when their windows end; where all are of one length, their starts do as well."""
+    starts, ends = (sorted(side, key=lambda column: column.name) for side in window_bounds(node))
+    kinds = {part.windows for part in _windows(node)}
+    fixed = all(isinstance(kind, PeriodicWindows) and not kind.cumulative for kind in kinds)
+    return (*ends, *(starts if fixed and len(kinds) == 1 else ()))
+
+
+def _windows(node: Node) -> Iterator[InWindows]:
+    if isinstance(node, InWindows):
+        yield node
+        return
+    for child in node.children():
+        yield from _windows(child)
 
 
 def is_column(expression: Expression, column: Column) -> bool:

@@ -20,15 +20,13 @@ from mayfly.cql.outer_joins import join_entries
 from mayfly.cql.output_kind import drop_rstream
 from mayfly.cql.scalar import ScalarBinder
 from mayfly.cql.scope import Item, Scope
-from mayfly.cql.semi_joins import with_partner
+from mayfly.cql.semi_joins import check_stored, with_partner
 from mayfly.plan.expressions import Expression, conjunction
 from mayfly.plan.logical_operators import (
     AntiJoin,
     Equality,
     Negation,
     Node,
-    RelationScan,
-    StreamScan,
 )
 
 _AN = {"IN": "an IN", "NOT IN": "a NOT IN"}
@@ -109,7 +107,7 @@ def _in(
     closed = Scope(context.source, (), outer=scope, closed=hint)
     inside = replace(context, in_negation=True)
     right = bind_query(inside, query, context.aliases.fresh("not_in"), closed)
-    _check_stored(context, right)
+    check_stored(context, right)
     if len(right.schema) != 1:
         problem = f"the query of {word} has {len(right.schema)} columns"
         raise context.error(query, problem, "select exactly the column to compare with")
@@ -154,15 +152,5 @@ def _negated_side(
 ) -> Node:
     """The rows a negation looks for; they may come from a relation alone."""
     right = join_items(replace(context, in_negation=True), block, items, conditions)
-    _check_stored(context, right)
+    check_stored(context, right)
     return right
-
-
-def _check_stored(context: BindingContext, right: Node) -> None:
-    for node in () if any(isinstance(n, StreamScan) for n in right.walk()) else right.walk():
-        if isinstance(node, RelationScan) and not node.retroactive:
-            raise context.error_for(
-                node,
-                f"{node.relation} is an NRR: its changes concern later tuples only",
-                "a negation looks at what is there now; declare it as a RELATION",
-            )

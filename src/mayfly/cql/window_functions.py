@@ -60,6 +60,8 @@ def read_window_call(parser: CqlParser) -> exp.Expr:
         parser._skip_to(parser._index + 2)
     word = parser._curr.text.upper()
     parser._skip_to(parser._index + 2)
+    if [token.text.upper() for token in parser._tokens[parser._index :][:2]] == ["DATA", "=>"]:
+        parser._skip_to(parser._index + 2)
     if parser._curr.token_type is TokenType.TABLE:
         parser._skip_to(parser._index + 1)
     if parser._curr.token_type is TokenType.L_PAREN:
@@ -93,12 +95,10 @@ def _arguments(cursor: Cursor, word: str) -> WindowCall:
     else:
         cursor.expect(",", form)
         time = _time(cursor, form)
-    lengths: list[int] = []
-    for role in _LENGTHS[word]:
-        cursor.expect(",", form)
-        lengths.append(_length(cursor, role, form))
+    lengths = _lengths(cursor, word, form)
     offset = 0
     if word != "SESSION" and cursor.take(","):
+        cursor.take("OFFSET", "=>")
         sign = -1 if cursor.take("-") else 1
         offset = sign * _length(cursor, "the offset", form, zero=True)
     if cursor.word() != ")":
@@ -108,6 +108,19 @@ def _arguments(cursor: Cursor, word: str) -> WindowCall:
     if word == "CUMULATE" and lengths[1] % lengths[0]:
         raise cursor.error("the size of CUMULATE has to be a multiple of its step", form, span)
     return WindowCall(windows_of(word, lengths, offset, partition), time, span)
+
+
+def _lengths(cursor: Cursor, word: str, form: str) -> list[int]:
+    """``, length`` for each that the windows have, or ``, SIZE => length`` in any order."""
+    lengths: dict[str, int] = {}
+    for place in _LENGTHS[word]:
+        cursor.expect(",", form)
+        named = [role for role in _LENGTHS[word] if cursor.take(role.split()[1].upper(), "=>")]
+        role = next(iter(named), place)
+        if role in lengths:
+            raise cursor.error(f"{role} is given twice", form)
+        lengths[role] = _length(cursor, role, form)
+    return [lengths[role] for role in _LENGTHS[word]]
 
 
 def windows_of(
@@ -129,7 +142,7 @@ def _partition(cursor: Cursor, form: str) -> tuple[tuple[str, ...], str]:
         return names, _time(cursor, form)
     listed = [cursor.name("a column to partition by")]
     while cursor.take(","):
-        if cursor.word() == "DESCRIPTOR":
+        if cursor.word() in ("DESCRIPTOR", "TIMECOL"):
             return tuple(listed), _time(cursor, form)
         listed.append(cursor.name("the time column"))
         following = cursor.tokens[cursor.position + 1 : cursor.position + 2]
@@ -142,7 +155,8 @@ def _partition(cursor: Cursor, form: str) -> tuple[tuple[str, ...], str]:
 
 
 def _time(cursor: Cursor, form: str) -> str:
-    """``ts``, ``s.ts`` or ``DESCRIPTOR(ts)``."""
+    """``ts``, ``s.ts`` or ``DESCRIPTOR(ts)``, perhaps behind ``TIMECOL =>``."""
+    cursor.take("TIMECOL", "=>")
     described = cursor.take("DESCRIPTOR", "(")
     name = cursor.name("the time column")
     if cursor.take("."):

@@ -20,15 +20,18 @@ from mayfly.arrays import compute as pc
 from mayfly.arrays.order import Int64s
 from mayfly.errors import BadInput
 from mayfly.kernels.codes import adjacent_equal
-from mayfly.kernels.distinct_values import DISTINCT_WAYS
-from mayfly.kernels.exact_covariances import COVARIANCE_WAYS
-from mayfly.kernels.frequent_items import FREQUENT
 from mayfly.kernels.group_events import Events, Floats, Wide
-from mayfly.kernels.holistic import DECIMAL_SUMS, WAYS, AggregateUpkeep, TooLarge, Versions
+from mayfly.kernels.holistic import (
+    DECIMAL_SUMS,
+    WAYS,
+    AggregateUpkeep,
+    TooLarge,
+    Versions,
+)
 from mayfly.kernels.lifetime_rows import Bools, numbers, whole
 from mayfly.kernels.operator import StateKey
-from mayfly.kernels.ordered_values import COMBINATIONS, ORDERED_WAYS
 from mayfly.lifetime import instant_text
+from mayfly.plan.aggregate_names import SPREADS
 from mayfly.plan.frequent_call import Frequency
 from mayfly.plan.logical_operators import AggregateCall
 from mayfly.plan.types import arrow_type
@@ -137,18 +140,34 @@ class Aggregator:
 
     @property
     def way(self) -> AggregateUpkeep:
-        """How it is maintained."""
-        if self.kept or (self.call.function == "count" and not self.call.distinct):
+        """How it is maintained. What few calls need is loaded for these alone."""
+        call, function = self.call, self.call.function
+        if call.user is not None:
+            from mayfly.kernels.users_values import users_way
+
+            return users_way(call.user)
+        if self.kept or (function == "count" and not call.distinct):
             return TOTAL
-        if self.call.distinct and self.call.function in DISTINCT_WAYS:
-            return DISTINCT_WAYS[self.call.function]
-        if self.call.distinct and self.call.argument and self.call.argument.type.is_nested:
-            return COMBINATIONS if self.call.function == "count" else ORDERED_WAYS["string_agg"]
-        if self.call.function in ("sum", "avg") and self.call.data_type.name == "decimal":
+        if call.distinct and function in ("sum", "avg", *SPREADS):
+            from mayfly.kernels.distinct_values import DISTINCT_WAYS
+
+            return DISTINCT_WAYS[function]
+        if call.distinct and call.argument and call.argument.type.is_nested:
+            from mayfly.kernels.ordered_values import COMBINATIONS, ORDERED_WAYS
+
+            return COMBINATIONS if function == "count" else ORDERED_WAYS["string_agg"]
+        if function in ("sum", "avg") and call.data_type.name == "decimal":
             return DECIMAL_SUMS
-        if Frequency.is_asked(self.call):
+        if Frequency.is_asked(call):
+            from mayfly.kernels.frequent_items import FREQUENT
+
             return FREQUENT
-        return (WAYS | ORDERED_WAYS | COVARIANCE_WAYS)[self.call.function]
+        if function in WAYS:
+            return WAYS[function]
+        from mayfly.kernels.exact_covariances import COVARIANCE_WAYS
+        from mayfly.kernels.ordered_values import ORDERED_WAYS
+
+        return (ORDERED_WAYS | COVARIANCE_WAYS)[function]
 
     def totals(
         self,
@@ -207,6 +226,8 @@ class Aggregator:
 
 def aggregator(call: AggregateCall) -> Aggregator:
     """What computes a call of an aggregate function."""
+    if call.user is not None:
+        return Aggregator(call, True, ())
     whole = call.argument is not None and call.argument.type.is_integral
     if call.function == "count" and not call.distinct:
         return Aggregator(call, False, ("",) if call.argument is not None else ())

@@ -16,16 +16,15 @@ import numpy as np
 import pyarrow as pa
 
 from mayfly.arrays.order import Int64s, stable_order
-from mayfly.kernels.asof_terms import AsofTerms, closest
+from mayfly.kernels.asof_terms import AsofTerms, OfClosest, closest
 from mayfly.kernels.codes import check_codes
 from mayfly.kernels.delta import ID, LIFE, Delta, concatenated, mixed_ids, taken
 from mayfly.kernels.interval import Interval
 from mayfly.kernels.kept_rows import KeptRows, Shape, rows_with
 from mayfly.kernels.lifetime_rows import CODE, chosen, clustered, numbers, whole
-from mayfly.kernels.operator import Holding, Key, Operator, StateKey
+from mayfly.kernels.operator import Holding, StateKey
 from mayfly.kernels.room import touch
 from mayfly.lifetime import MIN_TIME
-from mayfly.plan.spread import Spread
 from mayfly.plan.strategy import Structure
 
 
@@ -45,7 +44,7 @@ class AsofState:
 
 
 @dataclass(frozen=True)
-class AsofRows(Operator):
+class AsofRows(OfClosest):
     """Left rows with their partners; ``padded`` keeps those without."""
 
     name: str
@@ -68,38 +67,14 @@ class AsofRows(Operator):
         )
 
     @property
-    def title(self) -> str:
-        return "LEFT ASOF join" if self.padded else "ASOF join"
-
-    @property
     def detail(self) -> str:
         return f"{self.terms.text}; append-only: {self.because}"
-
-    @property
-    def reason(self) -> str:
-        return "a row meets the closest one of its key in one bucket"
 
     def holdings(self) -> tuple[Holding, ...]:
         words, what = self.terms.words(1), "the last row of each key"
         reason = "a later row takes the place of an earlier one"
         keys = self.terms.keys[1]
         return (Holding("latest", Structure.GROUPS, what, 1, words, reason, per_key=1, keys=keys),)
-
-    @property
-    def keyed(self) -> bool:
-        return True
-
-    def key_of(self, side: int = 0) -> Key:
-        return self.terms.key_of(side)
-
-    def key_words(self, side: int = 0) -> tuple[str, ...]:
-        return self.terms.words(side)
-
-    def spread_by(self, rows: pa.Table, side: int) -> Int64s | None:
-        return self.terms.codes(rows, side)
-
-    def spread_after(self, kept: Sequence[Spread | None]) -> Spread:
-        return (kept[0] or Spread()) | Spread.by(self.key_of())
 
     def stored_codes(self, part: str, rows: pa.Table) -> Int64s | None:
         return self.terms.stored_codes(rows, 1)

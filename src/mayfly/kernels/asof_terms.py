@@ -16,12 +16,13 @@ from mayfly.kernels.codes import group_codes
 from mayfly.kernels.delta import END, LIFE, with_numbers
 from mayfly.kernels.frame_layout import sort_columns
 from mayfly.kernels.lifetime_rows import CODE, Bools, clustered, whole
-from mayfly.kernels.operator import Key, plain_key
+from mayfly.kernels.operator import Key, Operator, plain_key
 from mayfly.kernels.stateless import values_of
 from mayfly.plan.expressions import Expression
 from mayfly.plan.logical_operators import Equality
 from mayfly.plan.over_frames import Match
 from mayfly.plan.plan_text import asof_text, expression_text
+from mayfly.plan.spread import Spread
 from mayfly.plan.types import DataType, arrow_type
 
 _KEYS = ("_left_key", "_right_key")
@@ -142,3 +143,35 @@ def closest(
         if 0 <= place < len(right_group) and right_group[place] == group:
             partners[row] = place
     return partners
+
+
+class OfClosest(Operator):
+    """An ASOF join: rows of a key lie in one bucket."""
+
+    __slots__ = ()
+    terms: AsofTerms
+    padded: bool
+
+    @property
+    def title(self) -> str:
+        return "LEFT ASOF join" if self.padded else "ASOF join"
+
+    @property
+    def reason(self) -> str:
+        return "a row meets the closest one of its key in one bucket"
+
+    @property
+    def keyed(self) -> bool:
+        return True
+
+    def key_of(self, side: int = 0) -> Key:
+        return self.terms.key_of(side)
+
+    def key_words(self, side: int = 0) -> tuple[str, ...]:
+        return self.terms.words(side)
+
+    def spread_by(self, rows: pa.Table, side: int) -> Int64s | None:
+        return self.terms.codes(rows, side)
+
+    def spread_after(self, kept: Sequence[Spread | None]) -> Spread:
+        return (kept[0] or Spread()) | Spread.by(self.key_of())

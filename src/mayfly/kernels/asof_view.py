@@ -18,17 +18,17 @@ import pyarrow as pa
 
 from mayfly.arrays.compilation import compiled
 from mayfly.arrays.order import Int64s, stable_order
-from mayfly.kernels.asof_terms import AsofTerms
+from mayfly.kernels.asof_terms import AsofTerms, OfClosest
 from mayfly.kernels.codes import check_codes
-from mayfly.kernels.delta import ID, LIFE, Delta, concatenated, mixed_ids, taken
+from mayfly.kernels.delta import ID, LIFE, Delta, concatenated, taken
 from mayfly.kernels.interval import Interval
 from mayfly.kernels.kept_rows import KeptRows, Shape, rows_with
 from mayfly.kernels.lifetime_rows import CODE, Bools, chosen, clustered, numbers, whole
-from mayfly.kernels.operator import NO_IDS, Holding, Key, Operator, StateKey, Working
+from mayfly.kernels.operator import NO_IDS, Holding, StateKey, Working
 from mayfly.kernels.room import touch
-from mayfly.kernels.view_rows import SINCE, VISIBLE, ChangingRows, Evaluated, places_of
+from mayfly.kernels.shown_rows import SINCE, shown_identities
+from mayfly.kernels.view_rows import VISIBLE, ChangingRows, Evaluated, places_of
 from mayfly.lifetime import MIN_TIME
-from mayfly.plan.spread import Spread
 from mayfly.plan.strategy import Structure
 from mayfly.plan.types import arrow_type
 from mayfly.storage.segment import EXP, TS
@@ -52,7 +52,7 @@ class AsofViewState:
 
 
 @dataclass(frozen=True)
-class AsofView(Operator):
+class AsofView(OfClosest):
     """Living left rows with their partners; ``padded`` keeps those without."""
 
     name: str
@@ -78,16 +78,8 @@ class AsofView(Operator):
         )
 
     @property
-    def title(self) -> str:
-        return "LEFT ASOF join" if self.padded else "ASOF join"
-
-    @property
     def detail(self) -> str:
         return f"{self.terms.text}; a view: {self.because}"
-
-    @property
-    def reason(self) -> str:
-        return "a row meets the closest one of its key in one bucket"
 
     def holdings(self) -> tuple[Holding, ...]:
         words, (left, right) = self.terms.words, self.shapes
@@ -102,28 +94,11 @@ class AsofView(Operator):
         reason = "a right row concerns the left rows up to the next one"
         return (Working("closest rows", structure, reason),)
 
-    @property
-    def keyed(self) -> bool:
-        return True
-
-    def key_of(self, side: int = 0) -> Key:
-        return self.terms.key_of(side)
-
-    def key_words(self, side: int = 0) -> tuple[str, ...]:
-        return self.terms.words(side)
-
-    def spread_by(self, rows: pa.Table, side: int) -> Int64s | None:
-        return self.terms.codes(rows, side)
-
-    def spread_after(self, kept: Sequence[Spread | None]) -> Spread:
-        return (kept[0] or Spread()) | Spread.by(self.key_of())
-
     def stored_codes(self, part: str, rows: pa.Table) -> Int64s | None:
         return self.terms.stored_codes(rows, 1 if part == "right" else 0)
 
     def identities(self, state: AsofViewState) -> Int64s:
-        parts = zip(state.shown.column(ID), state.shown.column(SINCE), strict=True)
-        return np.concatenate([NO_IDS, *(mixed_ids(ids, since) for ids, since in parts)])
+        return shown_identities(state.shown)
 
     # ── a step ────────────────────────────────────────────────────────────────────────────
 

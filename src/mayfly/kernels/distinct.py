@@ -10,7 +10,7 @@ duplicate, so at most twice the output. (Strict δ is a grouping without aggrega
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +23,7 @@ from mayfly.kernels.interval import Interval
 from mayfly.kernels.kept_rows import KeptRows, Shape, rows_with
 from mayfly.kernels.lifetime_rows import CODE, clustered, numbers, whole
 from mayfly.kernels.operator import Alone, Holding, StateKey
+from mayfly.kernels.value_spans import every_row_words
 from mayfly.lifetime import MIN_TIME
 from mayfly.plan.spread import Spread
 from mayfly.plan.strategy import Structure
@@ -39,6 +40,8 @@ class WeakDistinct(Alone):
     name: str
     columns: pa.Schema
     shape: Shape
+    every_row_because: str = field(default="", compare=False)
+    """Why it reads every row, and not the first and last of each value and pane."""
 
     def state(self) -> KeptRows:
         return KeptRows(self.shape)
@@ -66,7 +69,7 @@ class WeakDistinct(Alone):
         return (
             Holding(
                 "kept", self.shape.form, holds, None, self.key_words(), "",
-                self.shape.ranges, 1.0 if lasting else 2.0,
+                self.shape.ranges, 1.0 if lasting else 2.0, every_row_words(self.every_row_because),
             ),
         )  # fmt: skip
 

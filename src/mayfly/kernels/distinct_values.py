@@ -19,7 +19,6 @@ from mayfly.kernels.exact_variances import SPREAD_WIDTH, play_variances
 from mayfly.kernels.group_events import HALF, Events, Wide
 from mayfly.kernels.holistic import (
     RANKS,
-    SPREADS,
     AggregateUpkeep,
     TooLarge,
     Versions,
@@ -27,6 +26,7 @@ from mayfly.kernels.holistic import (
     floats_of,
     ranked_values,
 )
+from mayfly.plan.aggregate_names import SPREADS
 from mayfly.plan.logical_operators import AggregateCall
 from mayfly.windows.rank_counts import Script
 

@@ -1,8 +1,9 @@
-"""Early pruning: rows that can never be the MIN or MAX of their group again go before they expire.
+"""Early pruning: rows that no answer can be about any more go before they expire.
 
 Idea: a row is *dominated* by one of its group that lives at least as long and is at least as good;
 whenever the first is alive, so is the second (thesis 2.2.2). NULL is worse than any value; the last
-NULL to go stays where no value outlives it, as the group exists as long as it does.
+NULL to go stays where no value outlives it, as the group exists as long as it does. Who asks which
+values there are needs of equal ones the last to go (see value_spans.py).
 Invariant: from now on, what stays has the same extremes at every instant, and is empty when all
 rows would be. Cost: a sort by (group, expiration), which FIFO queues have; O(rows) per aggregate.
 """
@@ -18,6 +19,7 @@ import pyarrow as pa
 from mayfly.arrays import compute as pc
 from mayfly.arrays.compilation import compiled
 from mayfly.arrays.order import Int64s, stable_order
+from mayfly.kernels.codes import check_codes, group_codes, unsigned_zeros
 from mayfly.kernels.delta import with_numbers
 from mayfly.kernels.lifetime_rows import CODE, Bools, chosen, numbers, whole
 from mayfly.plan.logical_operators import AggregateCall
@@ -53,11 +55,13 @@ class Pruning:
 
     calls: Sequence[AggregateCall]
     clock: int
+    extremes: Sequence[str] = EXTREMES
+    """The functions that need the best rows only; all others need every value."""
     dropped: list[pa.Table] = field(default_factory=list)
     """Those that would have lived on, with the end they have now."""
 
     def __call__(self, rows: pa.Table) -> pa.Table:
-        stays = undominated(rows, self.calls)
+        stays = undominated(rows, self.calls, self.extremes)
         if stays.all():
             return rows
         gone = chosen(rows, ~stays & (numbers(rows, EXP) >= self.clock))
@@ -66,8 +70,12 @@ class Pruning:
         return chosen(rows, stays)
 
 
-def undominated(rows: pa.Table, calls: Sequence[AggregateCall]) -> Bools:
+def undominated(
+    rows: pa.Table, calls: Sequence[AggregateCall], extremes: Sequence[str] = EXTREMES
+) -> Bools:
     """Which rows may still be the answer of one of the calls; of equal ones, one may."""
+    if not calls or any(call.function not in extremes for call in calls):
+        return _needed(rows, calls, extremes)
     code, exp = numbers(rows, CODE), numbers(rows, EXP)
     order = None if _are_sorted(code, exp) else stable_order(code, exp)
     if order is not None:
@@ -85,6 +93,32 @@ def undominated(rows: pa.Table, calls: Sequence[AggregateCall]) -> Bools:
         _mark(code, exp, keys if call.function == "max" else ~keys, valid, stays)
     if order is not None:
         stays[order] = stays.copy()
+    return stays
+
+
+def _needed(rows: pa.Table, calls: Sequence[AggregateCall], extremes: Sequence[str]) -> Bools:
+    """The same where some calls ask which values there are, or nothing but which groups."""
+    if not calls:
+        return _last_of_each(rows, ())
+    stays = np.zeros(rows.num_rows, bool)
+    for number, call in enumerate(calls):
+        values = rows.column(f"_argument{number}")
+        if call.function in extremes:
+            own = rows.select([CODE, EXP]).append_column("_argument0", values)
+            stays |= undominated(own, [call], extremes)
+        else:
+            stays |= _last_of_each(rows, [unsigned_zeros(whole(values))])
+    return stays
+
+
+def _last_of_each(rows: pa.Table, values: Sequence[pa.Array]) -> Bools:
+    """Of rows of one group with equal values, the last to go."""
+    code, exp, same = numbers(rows, CODE), numbers(rows, EXP), group_codes(values, rows.num_rows)
+    order = stable_order(code, same, exp)
+    code, same = code[order], same[order]
+    check_codes(same, [column.take(pa.array(order)) for column in values])
+    stays = np.zeros(rows.num_rows, bool)
+    stays[order] = np.append((code[1:] != code[:-1]) | (same[1:] != same[:-1]), True)
     return stays
 
 

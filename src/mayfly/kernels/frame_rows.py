@@ -12,11 +12,13 @@ from mayfly.arrays.order import Int64s
 from mayfly.kernels.codes import check_codes, group_codes
 from mayfly.kernels.frame_layout import sort_columns
 from mayfly.kernels.lifetime_rows import whole
+from mayfly.kernels.operator import Alone, Key, plain_key
 from mayfly.kernels.stateless import values_of
 from mayfly.plan.expressions import Expression
 from mayfly.plan.logical_operators import SortKey
 from mayfly.plan.over_frames import FrameCall
-from mayfly.plan.plan_text import over_text
+from mayfly.plan.plan_text import expression_text, over_text
+from mayfly.plan.spread import Spread
 from mayfly.plan.types import arrow_type
 
 
@@ -102,3 +104,37 @@ def check_parts(codes: Int64s, columns: Sequence[pa.Array]) -> None:
     """Refuse partitions that differ but share a code; rows are sorted by it."""
     if columns:
         check_codes(codes, columns)
+
+
+class OfPartitions(Alone):
+    """An operator of OVER: rows of a partition lie in one bucket, or all in one place."""
+
+    __slots__ = ()
+    terms: FrameTerms
+
+    @property
+    def reason(self) -> str:
+        return "a partition lies in one bucket" if self.keyed else "one order over all rows"
+
+    @property
+    def keyed(self) -> bool:
+        return bool(self.terms.partition)
+
+    def key_of(self, side: int = 0) -> Key:
+        keys = self.terms.partition
+        return plain_key(keys, [key.type for key in keys])
+
+    def key_words(self, side: int = 0) -> tuple[str, ...]:
+        return tuple(map(expression_text, self.terms.partition))
+
+    def own_key(self) -> tuple[str, ...]:
+        return self.terms.part_names
+
+    def spread_after(self, kept: Sequence[Spread | None]) -> Spread:
+        return Spread.by(self.key_of()) if kept[0] is None else kept[0]
+
+    def spread_by(self, rows: pa.Table, side: int) -> Int64s | None:
+        return self.terms.codes(rows) if self.keyed else None
+
+    def stored_codes(self, part: str, rows: pa.Table) -> Int64s | None:
+        return self.terms.stored_codes(rows)

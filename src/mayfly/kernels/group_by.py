@@ -49,6 +49,7 @@ from mayfly.kernels.resident import RESIDENTS, Parts, place_of
 from mayfly.kernels.room import touch
 from mayfly.kernels.stateless import satisfying
 from mayfly.kernels.upkeep import unthinned
+from mayfly.kernels.value_spans import every_row_words
 from mayfly.lifetime import MIN_TIME, NEVER
 from mayfly.plan.expressions import Expression
 from mayfly.plan.logical_operators import AggregateCall
@@ -98,7 +99,11 @@ class GroupRows(Alone):
     early_pruning: bool = field(default=True, compare=False, kw_only=True)
     """Whether dominated rows may go early. The answers are the same, and a state goes on."""
     rows_because: str = field(default="", compare=False, kw_only=True)
-    """Why rows are kept and not panes, where there is a SLIDE."""
+    """Why rows are kept and not panes, where there is a SLIDE or a SESSION."""
+    every_row_because: str = field(default="", compare=False, kw_only=True)
+    """Why all rows are read, and not the first and last of each value and pane."""
+    reads_spans: bool = field(default=False, compare=False, kw_only=True)
+    """Whether only these are read: then of equal rows it keeps the last to go."""
     _aggregators: tuple[Aggregator, ...] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -154,9 +159,17 @@ class GroupRows(Alone):
     def holdings(self) -> tuple[Holding, ...]:
         words, shape = self.key_words(), self.shape
         return (
-            Holding("members", shape.form, "", 0, words, "", shape.ranges, note=self._note),
+            Holding(
+                "members", shape.form, "", 0, words, "", shape.ranges, note=self._note,
+                per_value=2 if self._keeps_values else None, keys=self._value_keys,
+            ),
             Holding("groups", self._results, "groups" if self.calls else "values", None, words),
-        )
+        )  # fmt: skip
+
+    @property
+    def _value_keys(self) -> tuple[Expression, ...]:
+        """What tells rows apart that are not equal."""
+        return (*self.keys, *(argument for _, argument in self._arguments))
 
     def workings(self) -> tuple[Working, ...]:
         return tuple(
@@ -228,8 +241,10 @@ class GroupRows(Alone):
             RESIDENTS.move(place_of(state.members), place_of(kept))
             return replace(state, members=kept, first=first), self._output.nothing
         lasting = chosen(fresh, numbers(fresh, EXP) >= interval.clock)
-        pruning = Pruning(self.calls, interval.clock)
+        pruning = Pruning(self.calls, interval.clock, EXTREMES if self.early_pruning else ())
         kept = members.after(lasting, interval.clock - 1, pruning if self.prunes else unthinned)
+        if self._keeps_values:
+            kept = kept.compacted(interval.clock - 1, pruning)
         events = self.members.events(fresh, [due, *pruning.dropped], interval)
         if self.is_global and not state.begun and not interval.is_empty:
             # Before the first row there is a result too: COUNT 0, the others NULL.
@@ -256,7 +271,10 @@ class GroupRows(Alone):
     @cached_property
     def _obstacle(self) -> str:
         internal = self.append_only or self.dual
-        return obstacle(self.calls, self.shape.structure, internal) if self.calls else "no MIN, MAX"
+        if not self.calls and not self.reads_spans:
+            return "no MIN, MAX"
+        calls = () if self.reads_spans else self.calls
+        return obstacle(calls, self.shape.structure, internal)
 
     @property
     def _is_prunable(self) -> bool:
@@ -265,15 +283,23 @@ class GroupRows(Alone):
     @property
     def prunes(self) -> bool:
         """Whether dominated rows are dropped."""
-        return self.early_pruning and self._is_prunable
+        return self._keeps_values or (self.early_pruning and self._is_prunable)
+
+    @property
+    def _keeps_values(self) -> bool:
+        """Whether it keeps a row or two of each value."""
+        return self.reads_spans and self._is_prunable
 
     @property
     def _note(self) -> str:
         rows = f"rows and no panes: {self.rows_because}" if self.rows_because else ""
-        return "; ".join(filter(None, (self._pruning_note, rows)))
+        every = every_row_words(self.every_row_because)
+        return "; ".join(filter(None, (self._pruning_note, rows, every)))
 
     @property
     def _pruning_note(self) -> str:
+        if self._keeps_values:
+            return "of equal rows the last to go is kept"
         if not any(call.function in EXTREMES for call in self.calls):
             return ""
         if self.prunes:
@@ -284,7 +310,9 @@ class GroupRows(Alone):
 
     @property
     def _owner(self) -> tuple[Hashable, ...]:
-        return self.keys, self.calls
+        # Another class under the name of a user's aggregate finds nothing of the former one.
+        codes = tuple(call.user.digest for call in self.calls if call.user is not None)
+        return self.keys, self.calls, codes
 
     @cached_property
     def _residue(self) -> frozenset[Hashable]:

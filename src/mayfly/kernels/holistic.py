@@ -26,6 +26,7 @@ from mayfly.kernels.exact_variances import SPREAD_WIDTH, play_variances
 from mayfly.kernels.group_events import Events, Wide
 from mayfly.kernels.lifetime_rows import Bools
 from mayfly.kernels.room import require_room
+from mayfly.plan.aggregate_names import SPREADS
 from mayfly.plan.logical_operators import AggregateCall
 from mayfly.plan.ordered_calls import directions
 from mayfly.plan.types import arrow_type
@@ -42,7 +43,6 @@ from mayfly.windows.rank_counts import (
     Script,
 )
 
-SPREADS = ("var_samp", "stddev_samp", "var_pop", "stddev_pop")
 RANKS, SUMS, SQUARES = "ranks", "sums", "squares"
 """What is left for the next step: counts by rank, a sum, sums of values and squares."""
 ENTRY_BYTES = 24

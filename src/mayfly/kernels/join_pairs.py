@@ -18,6 +18,9 @@ from mayfly.arrays.order import Int64s
 from mayfly.kernels.delta import mixed_id
 from mayfly.kernels.room import touch
 
+FEW, GROWTH = 4, 8
+"""Pairs of a row that there is room for at first, and how much larger the next arrays are."""
+
 
 @compiled(f"int64({READ}, int64, int64, int64)", plain=True)
 def first_at_least(codes: Int64s, start: int, stop: int, code: int) -> int:
@@ -98,16 +101,20 @@ def matching_pairs(
 
     Each side is (code, ts, exp), sorted by (code, ts). At most ``room`` pairs come at a time, in
     arrays that are overwritten when the next ones are asked for: fresh memory would cost more than
-    finding the pairs.
+    finding the pairs. These are as large as rows that meet a few times need, and grow when full.
     """
     room = min(room, len(left[0]) * len(right[0]))
+    size = min(room, FEW * max(len(left[0]), len(right[0])))
     cursor = np.array([0, 0, 0, -1], dtype=np.int64)
-    out_left, out_right = np.empty(room, np.int64), np.empty(room, np.int64)
+    out_left, out_right = np.empty(size, np.int64), np.empty(size, np.int64)
     while room and cursor[0] < len(left[0]):
         count = _fill(*left, *right, cursor, out_left, out_right)
         if count:
             touch(count)
             yield out_left[:count], out_right[:count]
+        if count == size < room:
+            size = min(room, GROWTH * size)
+            out_left, out_right = np.empty(size, np.int64), np.empty(size, np.int64)
 
 
 def lives_together(

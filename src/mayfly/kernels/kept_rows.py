@@ -20,7 +20,7 @@ from mayfly.arrays.compilation import READ, WRITE, compiled
 from mayfly.arrays.order import Int64s
 from mayfly.kernels.delta import END, ID, SEEN, SEEN_END, concatenated, with_numbers
 from mayfly.kernels.join_pairs import first_at_least
-from mayfly.kernels.lifetime_rows import CODE, RowRun, numbers
+from mayfly.kernels.lifetime_rows import CODE, RowRun, chosen, gathered, numbers
 from mayfly.kernels.room import touch
 from mayfly.kernels.runs.calendar_queue import CalendarQueue
 from mayfly.kernels.upkeep import Thin, calendar, fifo, scanned, unthinned
@@ -84,6 +84,16 @@ class KeptRows:
     def aged(self, clock: int) -> KeptRows:
         """Without the rows whose ``_exp`` is not beyond the clock."""
         return self.after(_NOTHING, clock)
+
+    def compacted(self, clock: int, thin: Thin) -> KeptRows:
+        """As one run, where the rows of all others are more than those of the largest: what is
+        kept is at most twice what ``thin`` leaves, and a row is written O(1) times for that."""
+        if self.rows <= 2 * max((run.rows for run in self.runs), default=0):
+            return self
+        rows = gathered((run.load() for run in self.runs), CODE)
+        rows = thin(chosen(rows, numbers(rows, EXP) > clock)).combine_chunks()
+        level = max(run.level for run in self.runs)
+        return replace(self, runs=(RowRun.of(rows, level=level),) if rows.num_rows else ())
 
     def cut(self, rows: pa.Table) -> KeptRows:
         """With the lifetimes of these rows (with code, clustered) shortened to their ``_end``."""

@@ -8,7 +8,7 @@ sides; ``holdings`` names every part of the state that ever has rows, with the s
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any
@@ -27,7 +27,9 @@ from mayfly.plan.types import DataType
 if TYPE_CHECKING:
     from mayfly.kernels.delta import Delta
     from mayfly.kernels.interval import Interval
+    from mayfly.kernels.join_panes import JoinWindows
     from mayfly.kernels.pane_partials import PanePartials
+    from mayfly.kernels.value_spans import ValueSpans
     from mayfly.plan.window_kinds import Range, Window
 
 Key = tuple[str | None, ...]
@@ -53,7 +55,8 @@ class Holding:
     ``side`` is the input whose rows these are, None if they are the operator's own. ``spares``
     is how many stored rows there may be for each of them, ``note`` what else there is to say.
     ``per_result`` bounds how many are kept for each result of the operator, ``lifetime`` for how
-    many µs, ``per_key`` how many of each value of ``keys``: then streams may go on for ever.
+    many µs, ``per_key`` how many of each value of ``keys``: then streams may go on for ever;
+    ``per_value`` the same where they may not, so nothing is assumed of values not counted.
     """
 
     part: str
@@ -68,6 +71,7 @@ class Holding:
     per_result: int | None = None
     lifetime: int | None = None
     per_key: int | None = None
+    per_value: int | None = None
     keys: tuple[Expression, ...] = ()
 
 
@@ -85,6 +89,7 @@ class Lying(Enum):
 
     BY_KEY = "where the code that they are kept under, or columns of theirs, send them"
     AS_ARRIVED = "where they came, by the route that brought them"
+    BESIDE_INPUT = "where the results of the first input are that they are copies of"
     BESIDE_LEFT = "rows of the first input where they came, and what belongs to them beside them"
     COPIED = "those of a relation everywhere, results beside the row that they end with"
 
@@ -164,6 +169,11 @@ class Operator:
         return None
 
     @property
+    def no_panes_because(self) -> str:
+        """What keeps everything that stands on it from sharing panes, in words."""
+        return ""
+
+    @property
     def foresees(self) -> bool:
         """Whether it opens a window and knows of each row when it ends: none is cut later."""
         return False
@@ -203,6 +213,12 @@ class Operator:
         return None
 
     @property
+    def spans(self) -> ValueSpans | None:
+        """What it makes of rows, if it leaves out those that others stand for: what passes is not
+        all that there is, and those that are late have to be left out before."""
+        return None
+
+    @property
     def intake(self) -> tuple[Operator, ...]:
         """What is done to rows of a stream on their way to it, before they are exchanged."""
         return ()
@@ -229,6 +245,17 @@ class Operator:
     def reads(self) -> tuple[Range, ...]:
         """The windows by which it reads what another operator keeps, if it does."""
         return ()
+
+    @property
+    def reads_join(self) -> JoinWindows | None:
+        """The windows by which it reads values of a join's results, if it does."""
+        return None
+
+    @property
+    def lag(self) -> int:
+        """How far behind an instant the refresh may lie that its answer is of, where no window
+        below says so."""
+        return 0
 
     @property
     def answers_alone(self) -> bool:
@@ -392,6 +419,11 @@ class Operator:
     def late(self, state: Any) -> int:
         """How many rows came when their instant was closed."""
         return 0
+
+    @property
+    def companions(self) -> Mapping[str, str]:
+        """Parts of which only the code is known, each with the part that has these rows."""
+        return {}
 
     @property
     def keyless_parts(self) -> tuple[str, ...]:

@@ -20,18 +20,16 @@ import pyarrow as pa
 from mayfly.arrays.order import Int64s, places_in, stable_order
 from mayfly.kernels.delta import ID, LIFE, Delta, concatenated, taken
 from mayfly.kernels.frame_layout import Distances, Layout, peers_of
-from mayfly.kernels.frame_rows import FrameTerms, check_parts
+from mayfly.kernels.frame_rows import FrameTerms, OfPartitions, check_parts
 from mayfly.kernels.frame_values import FrameInput
 from mayfly.kernels.interval import Interval
 from mayfly.kernels.kept_rows import KeptRows, Shape, rows_with
 from mayfly.kernels.lifetime_rows import CODE, chosen, clustered, numbers, whole
-from mayfly.kernels.operator import Alone, Holding, Key, StateKey, plain_key
+from mayfly.kernels.operator import Holding, StateKey
 from mayfly.kernels.room import touch
 from mayfly.kernels.running_values import PEERS, ROWS, RunningInput, carried_columns
 from mayfly.lifetime import MIN_TIME, NEVER
 from mayfly.plan.over_frames import FrameReach
-from mayfly.plan.plan_text import expression_text
-from mayfly.plan.spread import Spread
 from mayfly.plan.strategy import Structure
 from mayfly.plan.types import arrow_type
 from mayfly.storage.segment import EXP, TS
@@ -80,7 +78,7 @@ class _Fresh:
 
 
 @dataclass(frozen=True)
-class OverRows(Alone):
+class OverRows(OfPartitions):
     """The rows of the input with the values of ``terms`` behind them."""
 
     name: str
@@ -109,33 +107,6 @@ class OverRows(Alone):
     @property
     def detail(self) -> str:
         return f"{self.terms.text}; append-only: {self.because}"
-
-    @property
-    def reason(self) -> str:
-        return "a partition lies in one bucket" if self.keyed else "one order over all rows"
-
-    @property
-    def keyed(self) -> bool:
-        return bool(self.terms.partition)
-
-    def key_of(self, side: int = 0) -> Key:
-        keys = self.terms.partition
-        return plain_key(keys, [key.type for key in keys])
-
-    def key_words(self, side: int = 0) -> tuple[str, ...]:
-        return tuple(map(expression_text, self.terms.partition))
-
-    def own_key(self) -> tuple[str, ...]:
-        return self.terms.part_names
-
-    def spread_after(self, kept: Sequence[Spread | None]) -> Spread:
-        return Spread.by(self.key_of()) if kept[0] is None else kept[0]
-
-    def spread_by(self, rows: pa.Table, side: int) -> Int64s | None:
-        return self.terms.codes(rows) if self.keyed else None
-
-    def stored_codes(self, part: str, rows: pa.Table) -> Int64s | None:
-        return self.terms.stored_codes(rows)
 
     @property
     def quiet(self) -> bool:

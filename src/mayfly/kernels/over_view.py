@@ -20,44 +20,27 @@ from mayfly.arrays.order import Int64s, stable_order
 from mayfly.kernels.delta import END, ID, LIFE, Delta, concatenated, mixed_ids, taken, with_numbers
 from mayfly.kernels.dominance import WITHOUT_CUTS
 from mayfly.kernels.frame_layout import Distances, Layout, peers_of
-from mayfly.kernels.frame_rows import FrameTerms, check_parts
+from mayfly.kernels.frame_rows import FrameTerms, OfPartitions, check_parts
 from mayfly.kernels.frame_values import FrameInput
 from mayfly.kernels.frame_versions import FrameSpan, FrameVersions
 from mayfly.kernels.interval import Interval
 from mayfly.kernels.kept_rows import KeptRows, Shape, rows_with
 from mayfly.kernels.lifetime_rows import CODE, chosen, clustered, numbers, whole
 from mayfly.kernels.number_limits import may_be_first
-from mayfly.kernels.operator import NO_IDS, Alone, Holding, Key, StateKey, Working, plain_key
+from mayfly.kernels.operator import Holding, StateKey, Working
 from mayfly.kernels.room import touch
+from mayfly.kernels.shown_rows import SINCE, ShownRows, shown_identities
 from mayfly.kernels.upkeep import unthinned
-from mayfly.kernels.view_rows import SINCE, VISIBLE, ChangingRows, Evaluated, places_of
+from mayfly.kernels.view_rows import VISIBLE, ChangingRows, Evaluated, places_of
 from mayfly.lifetime import MIN_TIME
 from mayfly.plan.over_frames import NumberLimit
-from mayfly.plan.plan_text import expression_text
-from mayfly.plan.spread import Spread
 from mayfly.plan.strategy import Structure
 from mayfly.plan.types import arrow_type
 from mayfly.storage.segment import EXP, TS
 
 
-@dataclass(frozen=True, slots=True)
-class OverViewState:
-    """The rows, and the values with which they are in the answer, since when."""
-
-    members: KeptRows
-    shown: KeptRows
-
-    @property
-    def rows(self) -> int:
-        return self.members.rows + self.shown.rows
-
-    @property
-    def bytes(self) -> int:
-        return self.members.bytes + self.shown.bytes
-
-
 @dataclass(frozen=True)
-class OverView(Alone):
+class OverView(OfPartitions):
     """The rows alive with the values of ``terms`` behind them."""
 
     name: str
@@ -68,8 +51,8 @@ class OverView(Alone):
     because: str = ""
     limit: NumberLimit | None = None
 
-    def state(self) -> OverViewState:
-        return OverViewState(KeptRows(self.shape), KeptRows(Shape(Structure.GROUPS)))
+    def state(self) -> ShownRows:
+        return ShownRows(KeptRows(self.shape), KeptRows(Shape(Structure.GROUPS)))
 
     def state_key(self) -> StateKey:
         return StateKey(
@@ -90,10 +73,6 @@ class OverView(Alone):
     def detail(self) -> str:
         return f"{self.terms.text}; a view: {self.because}"
 
-    @property
-    def reason(self) -> str:
-        return "a partition lies in one bucket" if self.keyed else "one order over all rows"
-
     def holdings(self) -> tuple[Holding, ...]:
         words, shape = self.key_words(), self.shape
         return (
@@ -106,38 +85,14 @@ class OverView(Alone):
         reason = "a row that comes or goes touches the rows whose frames may hold it"
         return (Working("frames", structure, reason),)
 
-    @property
-    def keyed(self) -> bool:
-        return bool(self.terms.partition)
-
-    def key_of(self, side: int = 0) -> Key:
-        keys = self.terms.partition
-        return plain_key(keys, [key.type for key in keys])
-
-    def key_words(self, side: int = 0) -> tuple[str, ...]:
-        return tuple(map(expression_text, self.terms.partition))
-
-    def own_key(self) -> tuple[str, ...]:
-        return self.terms.part_names
-
-    def spread_after(self, kept: Sequence[Spread | None]) -> Spread:
-        return Spread.by(self.key_of()) if kept[0] is None else kept[0]
-
-    def spread_by(self, rows: pa.Table, side: int) -> Int64s | None:
-        return self.terms.codes(rows) if self.keyed else None
-
-    def stored_codes(self, part: str, rows: pa.Table) -> Int64s | None:
-        return self.terms.stored_codes(rows)
-
-    def identities(self, state: OverViewState) -> Int64s:
-        parts = zip(state.shown.column(ID), state.shown.column(SINCE), strict=True)
-        return np.concatenate([NO_IDS, *(mixed_ids(ids, since) for ids, since in parts)])
+    def identities(self, state: ShownRows) -> Int64s:
+        return shown_identities(state.shown)
 
     # ── a step ────────────────────────────────────────────────────────────────────────────
 
     def step(
-        self, state: OverViewState, inputs: Sequence[Delta], interval: Interval
-    ) -> tuple[OverViewState, Delta]:
+        self, state: ShownRows, inputs: Sequence[Delta], interval: Interval
+    ) -> tuple[ShownRows, Delta]:
         """The rows that come, go or get another value, at each instant of the step."""
         began, clock = interval.began, interval.clock
         members = state.members.cut(self._coded(inputs[0].cut))
@@ -145,7 +100,7 @@ class OverView(Alone):
         lasting = chosen(fresh, numbers(fresh, EXP) >= clock)
         later = members.after(lasting, clock - 1, self._thinned if self.prunes else unthinned)
         if not fresh.num_rows and not due:
-            return OverViewState(later, state.shown), Delta.empty(self.results)
+            return ShownRows(later, state.shown), Delta.empty(self.results)
         codes = np.unique(np.concatenate([numbers(table, CODE) for table in (fresh, *due)]))
         before = rows_with(members.of_codes(codes), fresh.slice(0, 0))
         before = chosen(before, numbers(before, EXP) >= began)
@@ -158,7 +113,7 @@ class OverView(Alone):
         )
         delta, staying = changing.replaced(self._evaluated(rows, interval))
         kept = state.shown.without(codes).after(clustered(staying), MIN_TIME)
-        return OverViewState(later, kept), delta
+        return ShownRows(later, kept), delta
 
     def _coded(self, rows: pa.Table) -> pa.Table:
         names = [*self.columns.names, *LIFE, *([END] if END in rows.schema.names else [])]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import ceil, floor
 
 import numpy as np
 import pyarrow as pa
@@ -17,15 +18,15 @@ from mayfly.arrays import compute as pc
 from mayfly.arrays.order import Int64s
 from mayfly.kernels.aggregate_steps import Aggregator, aggregator
 from mayfly.kernels.group_events import Events, Wide
-from mayfly.kernels.holistic import SPREADS, AggregateUpkeep, Versions, play_totals
+from mayfly.kernels.holistic import AggregateUpkeep, Versions, play_totals
 from mayfly.kernels.moment_parts import MomentParts
 from mayfly.kernels.pane_queues import PaneQueues
-from mayfly.kernels.value_sketches import HLL, ITEMS, KLL, SKETCHES, Bounded
+from mayfly.kernels.value_sketches import SKETCHES, Bounded
+from mayfly.plan.aggregate_names import COUNTED, SPREADS
 from mayfly.plan.logical_operators import AggregateCall
+from mayfly.plan.pane_functions import HLL, ITEMS, KLL
 from mayfly.plan.types import arrow_type
 
-COUNTED = ("median", "quantile", "percentile", "mode", "top")
-"""Functions of values and of how often each occurs."""
 _ROUNDED = (
     "the sum of each pane is rounded, so answers hold to rounding however batches are cut; "
     "FLOAT SUMS EXACT keeps rows instead"
@@ -47,6 +48,13 @@ def pane_aggregator(call: AggregateCall, weight: str | None) -> Aggregator:
     if call.function in ("sum", "avg") and not kind.is_integral:
         return PaneSum(call, True, (), weight=weight)
     return plain if weight is None else PaneTotal(call, False, plain.kept, weight=weight)
+
+
+def is_uncounted(call: AggregateCall) -> bool:
+    """Whether it is a sum that goes on from the last one, which says not how many values it has."""
+    if call.function != "sum" or call.distinct or call.argument is None:
+        return False
+    return call.argument.type.is_integral
 
 
 def _asks_values(call: AggregateCall) -> bool:
@@ -139,32 +147,51 @@ class PaneSketch(Aggregator):
         return AggregateUpkeep(words, why, _play_sketches)
 
 
+_PLACES = {"": 0, "low": 1, "high": 2}
+"""Where a sketch's answer and its bounds are."""
 _ASKED = {"count": HLL, "quantile": KLL, "top": ITEMS}
 
 
 def _play_sketches(
     call: AggregateCall, events: Events, versions: Versions, argument: str
 ) -> pa.Array:
-    queues, kind = PaneQueues.of(events, versions, argument), SKETCHES[_ASKED[call.function]]
-    parts, parameter = queues.contents.to_pylist(), next(iter(call.parameters), None)
-    answers = [
-        None if sketch is None else kind.bounded(sketch, parameter)
-        for sketch in kind.along(parts, queues.first, queues.last)
-    ]
-    result = arrow_type(call.data_type)
+    answers = _sketched(call, events, versions, argument)
+    result, place = arrow_type(call.data_type), _PLACES[call.bound]
     if call.function == "count":
-        return pa.array([0 if answer is None else answer[0] for answer in answers], result)
+        rounded = ceil if call.bound == "high" else floor
+        counts = [0 if answer is None else rounded(answer[place]) for answer in answers]
+        return pa.array(counts, result)
     if call.function == "quantile":
-        values = pa.array([answer and answer[0] for answer in answers], pa.float64())
+        values = pa.array([answer and answer[place] for answer in answers], pa.float64())
         return values.cast(result, safe=False)
     return _listed(call, answers)
 
 
+def _sketched(
+    call: AggregateCall, events: Events, versions: Versions, argument: str
+) -> list[Bounded | None]:
+    """The answer of each version with its bounds: calls that show parts of one answer share it."""
+    laid_out = versions.alive_before.laid_out
+    name = ("sketches", call.function, call.argument, call.parameters)
+    if name not in laid_out:
+        queues, kind = PaneQueues.of(events, versions, argument), SKETCHES[_ASKED[call.function]]
+        parts, parameter = queues.contents.to_pylist(), next(iter(call.parameters), None)
+        laid_out[name] = [
+            None if sketch is None else kind.bounded(sketch, parameter)
+            for sketch in kind.along(parts, queues.first, queues.last)
+        ]
+    answers: list[Bounded | None] = laid_out[name]
+    return answers
+
+
 def _listed(call: AggregateCall, answers: Sequence[Bounded | None]) -> pa.Array:
-    """The values and the counts that they surely have, as TOP gives them."""
+    """The values and the counts that they surely have (or at most have), as TOP gives them."""
+    place = max(1, _PLACES[call.bound])
     result = arrow_type(call.data_type)
     fields = list(result.value_type)
-    items = [list(zip(*answer[:2], strict=True)) if answer else [] for answer in answers]
+    items = [
+        list(zip(answer[0], answer[place], strict=True)) if answer else [] for answer in answers
+    ]
     values = pa.array([value for listed in items for value, _ in listed], pa.string())
     counts = pa.array([count for listed in items for _, count in listed], pa.int64())
     pairs = pa.StructArray.from_arrays([values.cast(fields[0].type), counts], fields=fields)

@@ -23,9 +23,9 @@ from mayfly.kernels.group_by import GroupRows, GroupState
 from mayfly.kernels.group_events import Events
 from mayfly.kernels.interval import Interval
 from mayfly.kernels.kept_rows import KeptRows
-from mayfly.kernels.lifetime_rows import CODE, RowRun, chosen, numbers
+from mayfly.kernels.lifetime_rows import CODE, RowRun, chosen, numbers, whole
 from mayfly.kernels.operator import Copy, Holding, Moving, StateKey, Working
-from mayfly.kernels.pane_aggregates import pane_aggregator
+from mayfly.kernels.pane_aggregates import is_uncounted, pane_aggregator
 from mayfly.kernels.pane_edges import period_of
 from mayfly.kernels.pane_partials import GROUP, leaving
 from mayfly.kernels.pane_readers import PaneReaders, ReaderState, can_join
@@ -63,10 +63,24 @@ class PaneGroups(GroupRows):
 
     def __post_init__(self) -> None:
         made = (
-            pane_aggregator(call, None if weight is None else _weight(number))
-            for number, (call, weight) in enumerate(zip(self.calls, self.weights, strict=True))
+            pane_aggregator(call, self._weight_of(number)) for number, call in enumerate(self.calls)
         )
         object.__setattr__(self, "_aggregators", tuple(made))
+
+    def _weight_of(self, number: int) -> str | None:
+        """The column that says for how many values the argument of a call stands."""
+        if self.weights[number] is not None:
+            return _weight(number)
+        return _present(number) if number in self._uncounted else None
+
+    @property
+    def _uncounted(self) -> tuple[int, ...]:
+        """The calls whose sums are NULL where no row has one, and come without a count."""
+        return tuple(
+            number
+            for number, (call, weight) in enumerate(zip(self.calls, self.weights, strict=True))
+            if weight is None and is_uncounted(call)
+        )
 
     def state_key(self) -> StateKey:
         # What a group counts is stored: a state that counts something else has another name.
@@ -123,8 +137,7 @@ class PaneGroups(GroupRows):
 
     @property
     def numbers_read(self) -> tuple[str, ...]:
-        columns = (argument for _, argument in self._arguments[:-1])
-        return tuple(dict.fromkeys(_stored_name(column) for column in columns))
+        return tuple(dict.fromkeys(stored_name(column) for column in self._read.values()))
 
     @property
     def prunes(self) -> bool:
@@ -181,31 +194,46 @@ class PaneGroups(GroupRows):
         if not rows.num_rows:
             return self.members.none
         names = dict(zip(self.own_key(), self.keys, strict=True))
-        columns = {**names, **dict(self._arguments[:-1])}
-        arrays = {name: rows.column(_stored_name(column)) for name, column in columns.items()}
+        columns = {**names, **self._read}
+        arrays = {name: rows.column(stored_name(column)) for name, column in columns.items()}
         times = {TS: numbers(rows, TS), EXP: numbers(rows, EXP), ID: numbers(rows, TS)}
         table = pa.table({**arrays, **{TS: times[TS]}})
         codes = numbers(rows, GROUP)
         # Panes that come together may not go together: by their end too, they stand in a queue.
         order = stable_order(codes, times[TS], times[EXP])
-        heads = np.zeros(len(order), np.int64)
-        heads[:1] = 1
-        for part in (codes, times[TS], times[EXP]):
-            heads[1:] |= part[order][1:] != part[order][:-1]
+        parts = [part[order] for part in (codes, times[TS], times[EXP])]
+        heads = self._members_at(rows, parts, order)
         table = taken(with_numbers(table, **times, **{CODE: codes}), order).combine_chunks()
-        return with_numbers(table, **{_HEAD: heads}).select(self.members.none.schema.names)
+        counted = {_HEAD: heads}
+        for number in self._uncounted:
+            valid = pc.is_valid(whole(table.column(f"_argument{number}")))
+            places = np.flatnonzero(valid.to_numpy(zero_copy_only=False))
+            counted[_present(number)] = np.zeros(len(order), np.int64)
+            counted[_present(number)][places] = heads_of([part[places] for part in parts])
+        return with_numbers(table, **counted).select(self.members.none.schema.names)
+
+    def _members_at(self, rows: pa.Table, parts: Sequence[Int64s], order: Int64s) -> Int64s:
+        """For how many members each row stands, in their order: those that come and go together
+        are one, as a store makes one of them some time."""
+        return heads_of(parts)
 
     def presence(self, events: Events) -> Int64s:
-        """Rows that come and go together are one member: a store makes one of them some time."""
+        """How many members come or go."""
         heads: Int64s = pc.fill_null(events.values(_HEAD), 0).to_numpy(zero_copy_only=False)
         return np.ascontiguousarray(heads)
+
+    @property
+    def _read(self) -> dict[str, Expression]:
+        """What is kept of members that is kept of panes, too."""
+        return {name: part for name, part in self._arguments if isinstance(part, Column)}
 
     @cached_property
     def _arguments(self) -> tuple[tuple[str, Expression], ...]:
         weights = (
             (_weight(n), weight) for n, weight in enumerate(self.weights) if weight is not None
         )
-        return (*super()._arguments, *weights, (_HEAD, Literal(1, BIGINT)))
+        present = ((_present(number), Literal(1, BIGINT)) for number in self._uncounted)
+        return (*super()._arguments, *weights, *present, (_HEAD, Literal(1, BIGINT)))
 
 
 def _panes(inputs: Sequence[Delta]) -> PaneRows:
@@ -281,10 +309,24 @@ class Extent:
         return min(instants, default=None)
 
 
-def _stored_name(column: Expression) -> str:
+def stored_name(column: Expression) -> str:
+    """What a column of panes is called where they are kept."""
     assert isinstance(column, Column)
     return f".{column.name}"
 
 
+def heads_of(parts: Sequence[Int64s]) -> Int64s:
+    """1 for the first of rows that are equal in all parts, which are sorted, 0 for the others."""
+    heads = np.zeros(len(parts[0]), np.int64)
+    heads[:1] = 1
+    for part in parts:
+        heads[1:] |= part[1:] != part[:-1]
+    return heads
+
+
 def _weight(number: int) -> str:
     return f"_weight{number}"
+
+
+def _present(number: int) -> str:
+    return f"_present{number}"

@@ -31,13 +31,13 @@ from mayfly.kernels.stateless import Nothing, Passing, values_of
 from mayfly.kernels.value_sketches import SKETCHES
 from mayfly.lifetime import NEVER
 from mayfly.plan.expressions import Column, Expression
+from mayfly.plan.pane_functions import COUNT, MAX, MIN, MOMENTS, ROWS, SUM
 from mayfly.plan.plan_text import expression_text
 from mayfly.plan.types import DOUBLE, arrow_type
 from mayfly.plan.window_kinds import Cumulative, Range
 from mayfly.storage.segment import EXP, TS
 from mayfly.windows.domain import keys_in_order
 
-ROWS, COUNT, SUM, MIN, MAX, MOMENTS = "rows", "count", "sum", "min", "max", "moments"
 _UNION = " union"
 """Behind the name of a sketch: its parts are sketches, too."""
 GROUP = "_group"
@@ -235,7 +235,7 @@ def leaving(ts: Int64s, window: Range) -> Int64s:
 def _reduced(function: str, values: pa.Array, pieces: Int64s) -> pa.Array:
     """A number for each piece of sorted rows, NULL where it has no value."""
     if function in (MIN, MAX):
-        return _extremes(values, pieces, function == MAX)
+        return extremes(values, pieces, function == MAX)
     if function.removesuffix(_UNION) in SKETCHES:
         return _sketched(function, values, pieces)
     if function == MOMENTS or not pa.types.is_integer(values.type):
@@ -247,7 +247,7 @@ def _reduced(function: str, values: pa.Array, pieces: Int64s) -> pa.Array:
     missing = None
     if values.null_count:
         there = pc.is_valid(values).to_numpy(zero_copy_only=False).astype(np.int64)
-        missing = _added(there, pieces) == 0
+        missing = added(there, pieces) == 0
     return pa.array(_sums(values, pieces).low, mask=missing)
 
 
@@ -271,14 +271,16 @@ def _sums(values: pa.Array, pieces: Int64s) -> Wide:
     """Sums of whole numbers: halves are added apart."""
     filled = pc.fill_null(values, 0) if values.null_count else values
     whole = filled.cast(pa.int64()).to_numpy(zero_copy_only=False)
-    return Wide.of_halves(_added(whole & HALF, pieces), _added(whole >> 32, pieces))
+    return Wide.of_halves(added(whole & HALF, pieces), added(whole >> 32, pieces))
 
 
-def _added(values: Int64s, pieces: Int64s) -> Int64s:
+def added(values: Int64s, pieces: Int64s) -> Int64s:
+    """The sum of each piece of some numbers."""
     return np.add.reduceat(values, pieces) if len(pieces) else values[:0]
 
 
-def _extremes(values: pa.Array, pieces: Int64s, largest: bool) -> pa.Array:
+def extremes(values: pa.Array, pieces: Int64s, largest: bool) -> pa.Array:
+    """The least or largest value of each piece, NULL where there is none."""
     there = pc.is_valid(values).to_numpy(zero_copy_only=False)
     group = np.cumsum(np.bincount(pieces, minlength=len(values)))[there] - 1
     present = values.drop_null()

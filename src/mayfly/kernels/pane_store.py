@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from mayfly.arrays.order import Int64s
+from mayfly.display import counted
 from mayfly.kernels.codes import group_codes
 from mayfly.kernels.delta import Delta, concatenated, taken, with_numbers
 from mayfly.kernels.interval import Interval
@@ -325,7 +326,7 @@ def pane_words(window: Range) -> str:
     period = period_of(window)
     count, rest = divmod(window.duration, period)
     if not rest:
-        return f"{count} panes of {format_micros(period)}"
+        return f"{counted(count, 'pane')} of {format_micros(period)}"
     parts = sorted((rest, period - rest))
     words = " and ".join(format_micros(part) for part in dict.fromkeys(parts))
     return f"{2 * count + 1} panes of {words}"

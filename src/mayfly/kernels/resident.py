@@ -4,7 +4,8 @@ Idea: a step over a large group lays out its counts by rank, or its exact sums, 
 were alive before. What it ends with is what the next step would lay out, so it stays in memory and
 is found by the runs of rows that it was made from (their files, where they are stored).
 Invariants: an entry is taken out while it is used, so a step that fails or is repeated finds none
-and reads the rows; no answer depends on it. At most ``limit`` bytes are held, the latest used ones.
+and reads the rows; no answer depends on it. At most ``limit`` bytes are held, the latest used ones,
+and none of rows that are in no run any more: an entry goes with the runs in memory that it is of.
 Cost: a step into a group of N rows and M values reads no row and copies M counts.
 """
 
@@ -13,8 +14,9 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
-from threading import Lock
+from threading import RLock
 from typing import Any
+from weakref import finalize
 
 from mayfly.kernels.kept_rows import KeptRows
 from mayfly.kernels.lifetime_rows import RowRun
@@ -38,8 +40,6 @@ def place_of(kept: KeptRows) -> Place:
 class _Entry:
     groups: Mapping[int, Parts]
     bytes: int
-    runs: tuple[RowRun, ...]
-    """Kept alive, so that no other run gets their place."""
 
 
 class Residents:
@@ -50,7 +50,9 @@ class Residents:
         self.reused, self.rebuilt = 0, 0
         """How many entries steps have found, and how many have been made from rows instead."""
         self._entries: OrderedDict[tuple[Hashable, Place], _Entry] = OrderedDict()
-        self._lock = Lock()
+        self._watched: set[int] = set()
+        """The identities of runs in memory whose end is awaited."""
+        self._lock = RLock()  # a run may end while this thread has it
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -76,8 +78,10 @@ class Residents:
             self._remove((owner, place_of(rows)))
             if size > self.limit:
                 return
-            self._entries[owner, place_of(rows)] = _Entry(groups, size, rows.runs)
+            self._entries[owner, place_of(rows)] = _Entry(groups, size)
             self.bytes += size
+            for run in rows.runs:
+                self._watch(run)
             while self.bytes > self.limit:
                 self._remove(next(iter(self._entries)))
 
@@ -91,6 +95,19 @@ class Residents:
         with self._lock:
             self._entries.clear()
             self.bytes = 0
+
+    def _watch(self, run: RowRun) -> None:
+        """Forget what is of a run when it ends: another one may get its identity."""
+        identity = id(run)
+        if run.segment is None and identity not in self._watched:
+            self._watched.add(identity)
+            finalize(run, self._forget, identity).atexit = False
+
+    def _forget(self, identity: int) -> None:
+        with self._lock:
+            self._watched.discard(identity)
+            for key in [key for key in self._entries if identity in key[1]]:
+                self._remove(key)
 
     def _remove(self, key: tuple[Hashable, Place]) -> Mapping[int, Parts]:
         entry = self._entries.pop(key, None)

@@ -20,10 +20,11 @@ from mayfly.errors import BadInput
 from mayfly.kernels.frame_layout import Layout
 from mayfly.kernels.frame_values import Carry, frame_events, framed
 from mayfly.kernels.group_events import Wide
-from mayfly.kernels.holistic import SPREADS, SQUARES, SUMS
+from mayfly.kernels.holistic import SQUARES, SUMS
 from mayfly.kernels.lifetime_rows import Bools, numbers, whole
 from mayfly.kernels.resident import Parts
 from mayfly.lifetime import instant_text
+from mayfly.plan.aggregate_names import SPREADS
 from mayfly.plan.over_frames import FrameCall
 from mayfly.plan.types import arrow_type
 

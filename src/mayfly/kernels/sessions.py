@@ -9,13 +9,13 @@ session that is over. Cost: O(new rows · log) per step, and once more for each 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
 
-from mayfly.arrays.order import Int64s
+from mayfly.arrays.order import Int64s, stable_order
 from mayfly.kernels.codes import check_codes, group_codes
 from mayfly.kernels.delta import LIFE, Delta, concatenated, with_numbers
 from mayfly.kernels.interval import Interval
@@ -32,6 +32,9 @@ from mayfly.storage.segment import EXP, TS
 
 def _hash() -> KeptRows:
     return KeptRows(Shape(Structure.HASH))
+
+
+NO_PANES = "where a session ends depends on its rows, and panes have fixed edges"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +88,10 @@ class SessionRows(Alone):
     def reason(self) -> str:
         return "a session has the rows of one partition" if self.partition else "one session of all"
 
+    @property
+    def no_panes_because(self) -> str:
+        return NO_PANES
+
     def holdings(self) -> tuple[Holding, ...]:
         words, why = self.key_words(), "dropped with the session"
         return (
@@ -113,6 +120,10 @@ class SessionRows(Alone):
         return self._codes(rows) if part == "members" else None
 
     @property
+    def companions(self) -> Mapping[str, str]:
+        return {"sessions": "members"}
+
+    @property
     def keyless_parts(self) -> tuple[str, ...]:
         return ("sessions",)
 
@@ -135,7 +146,7 @@ class SessionRows(Alone):
         touched = np.unique(numbers(fresh, CODE))
         blank = _summaries(touched[:0], touched[:0], touched[:0])
         before = rows_with([*state.sessions.of_codes(touched), *over], blank)
-        before = _each_once(before)
+        before = each_once(before)
         # A session from before stands as one row in front of its partition's new rows.
         steps = _Steps.of(before, fresh, self.windows.gap, interval.clock)
         leaving = np.unique(numbers(before, CODE)[steps.over_before])
@@ -181,10 +192,9 @@ class _Steps:
         first = np.concatenate([numbers(before, TS), numbers(fresh, TS)])
         last = np.concatenate([numbers(before, EXP) - gap, numbers(fresh, TS)])
         is_fresh = np.repeat([0, 1], [before.num_rows, fresh.num_rows])
-        order = np.lexsort((first, is_fresh, code))
+        order = stable_order(code, is_fresh, first)
         code, first, last = code[order], first[order], last[order]
-        heads = np.ones(len(code), bool)
-        heads[1:] = (code[1:] != code[:-1]) | (first[1:] - last[:-1] > gap)
+        heads = session_heads(code, first, last + gap)
         number = np.cumsum(heads) - 1
         where = np.empty(len(order), np.int64)
         where[order] = number
@@ -206,14 +216,22 @@ class _Steps:
         return _summaries(self.code[stays], self.start[stays], self.end[stays])
 
 
+def session_heads(code: Int64s, start: Int64s, end: Int64s) -> Bools:
+    """Where sessions begin, of parts sorted by partition and start: one that starts exactly when
+    another ends is of the same."""
+    heads = np.ones(len(code), bool)
+    heads[1:] = (code[1:] != code[:-1]) | (start[1:] > end[:-1])
+    return heads
+
+
 def _summaries(code: Int64s, start: Int64s, end: Int64s) -> pa.Table:
     return pa.table({CODE: code, TS: start, EXP: end})
 
 
-def _each_once(rows: pa.Table) -> pa.Table:
+def each_once(rows: pa.Table) -> pa.Table:
     """Stored sessions by partition: one that is over may have been found twice."""
     if not rows.num_rows:
         return rows
-    rows = clustered(rows.select([CODE, TS, EXP]))
+    rows = clustered(rows)
     code = numbers(rows, CODE)
     return chosen(rows, np.append(True, code[1:] != code[:-1]))

@@ -36,6 +36,7 @@ from mayfly.kernels.lifetime_rows import CODE, Bools, chosen, clustered, numbers
 from mayfly.kernels.operator import NO_IDS, Alone, Holding, StateKey, Working
 from mayfly.kernels.room import touch
 from mayfly.kernels.row_order import exact_ranks, order_codes, order_parts
+from mayfly.kernels.shown_rows import SINCE, ShownRows, shown_identities
 from mayfly.kernels.upkeep import unthinned
 from mayfly.lifetime import MIN_TIME, NEVER
 from mayfly.plan.logical_operators import SortKey
@@ -43,25 +44,8 @@ from mayfly.plan.plan_text import sort_text
 from mayfly.plan.strategy import Structure
 from mayfly.storage.segment import EXP, TS
 
-SINCE = "_since"
 MOST = 2**62
 MAX_CODE = 2**63 - 1
-
-
-@dataclass(frozen=True, slots=True)
-class TopState:
-    """The rows that are or may come into the answer, and those that are in it, since when."""
-
-    members: KeptRows
-    shown: KeptRows
-
-    @property
-    def rows(self) -> int:
-        return self.members.rows + self.shown.rows
-
-    @property
-    def bytes(self) -> int:
-        return self.members.bytes + self.shown.bytes
 
 
 @dataclass(frozen=True)
@@ -77,8 +61,8 @@ class TopRows(Alone):
     early_pruning: bool = field(default=True, compare=False, kw_only=True)
     """Whether rows may go early. The answers are the same, and a state goes on."""
 
-    def state(self) -> TopState:
-        return TopState(KeptRows(self.shape), KeptRows(Shape(Structure.GROUPS)))
+    def state(self) -> ShownRows:
+        return ShownRows(KeptRows(self.shape), KeptRows(Shape(Structure.GROUPS)))
 
     def state_key(self) -> StateKey:
         return StateKey(
@@ -136,16 +120,15 @@ class TopRows(Alone):
     def _last(self) -> int:
         return min(self.offset + self.limit, MOST)
 
-    def identities(self, state: TopState) -> Int64s:
-        parts = zip(state.shown.column(ID), state.shown.column(SINCE), strict=True)
-        return np.concatenate([NO_IDS, *(mixed_ids(ids, since) for ids, since in parts)])
+    def identities(self, state: ShownRows) -> Int64s:
+        return shown_identities(state.shown)
 
     def stored_codes(self, part: str, rows: pa.Table) -> Int64s | None:
         return self._codes(rows)
 
     def step(
-        self, state: TopState, inputs: Sequence[Delta], interval: Interval
-    ) -> tuple[TopState, Delta]:
+        self, state: ShownRows, inputs: Sequence[Delta], interval: Interval
+    ) -> tuple[ShownRows, Delta]:
         """Who comes into the answer and who leaves it, at each instant of the step."""
         began, clock = interval.began, interval.clock
         members = state.members.cut(self._coded(inputs[0].cut))
@@ -155,14 +138,14 @@ class TopRows(Alone):
         thin = self._thinned if self.prunes else unthinned
         later = members.after(lasting, clock - 1, thin)
         if not fresh.num_rows and not due:
-            return TopState(later, state.shown), nothing
+            return ShownRows(later, state.shown), nothing
         ending = np.sort(np.concatenate([NO_IDS, *(numbers(table, CODE) for table in due)]))
         touch(fresh.num_rows + len(ending))
         rows = self._in_order([*self._best(members, ending, began), fresh])
         blank = with_numbers(fresh.slice(0, 0), **{SINCE: NO_IDS})
         before = rows_with([run.load() for run in state.shown.runs], blank)
         shown, delta = self._moved(rows, before, interval)
-        return TopState(later, KeptRows(state.shown.shape).after(shown, MIN_TIME)), delta
+        return ShownRows(later, KeptRows(state.shown.shape).after(shown, MIN_TIME)), delta
 
     def _coded(self, rows: pa.Table) -> pa.Table:
         """The rows with the code of their place, clustered."""

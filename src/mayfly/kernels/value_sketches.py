@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from mayfly.arrays.order import Int64s
 from mayfly.errors import BadInput
-from mayfly.plan.types import DataType
+from mayfly.plan.pane_functions import HLL, ITEMS, KLL
 
 Bounded = tuple[Any, Any, Any]
 """A value, and between what it surely (HLL: with 95 %) lies."""
@@ -225,20 +225,8 @@ class ItemsSketch(ValueSketch):
         return list(values), list(lows), list(highs)
 
 
-HLL, KLL, ITEMS = "hll", "kll", "items"
 SKETCHES: Mapping[str, ValueSketch] = {HLL: HllSketch(), KLL: KllSketch(), ITEMS: ItemsSketch()}
 """Those that panes have, by the name of the content."""
-
-
-def sketch_name(function: str, kind: DataType) -> str | None:
-    """Which sketch answers an approximate call over values of a type; None if a counter for each
-    value has to."""
-    if function == "count":
-        return HLL if kind.is_integral or kind.name == "string" else None
-    if function == "quantile":
-        return KLL if kind.is_integral or kind.name in ("float", "double") else None
-    is_text = kind.is_integral or kind.name == "string"
-    return ITEMS if function == "top" and is_text else None
 
 
 def _hashable(value: Any) -> int | float | str:

@@ -18,10 +18,11 @@ from mayfly.arrays.order import Int64s, stable_order
 from mayfly.kernels.codes import adjacent_equal
 from mayfly.kernels.delta import END, ID, LIFE, Delta, mixed_ids, taken, with_numbers
 from mayfly.kernels.lifetime_rows import Bools, chosen, numbers, whole
+from mayfly.kernels.shown_rows import SINCE
 from mayfly.lifetime import NEVER
 from mayfly.storage.segment import EXP, TS
 
-SINCE, VISIBLE = "_since", "_visible"
+VISIBLE = "_visible"
 
 
 @dataclass(frozen=True)

@@ -94,7 +94,14 @@ class WindowEnds(Alone):
 
     @property
     def lying(self) -> Lying:
-        return Lying.AS_ARRIVED
+        return Lying.BESIDE_INPUT
+
+    @property
+    def lies_by_columns(self) -> bool:
+        return True
+
+    def place(self, spread: Spread | None) -> tuple[str, ...]:
+        return () if spread is None else spread.within(self.columns.names)
 
     def spread_after(self, kept: Sequence[Spread | None]) -> Spread:
         return kept[0] or Spread()

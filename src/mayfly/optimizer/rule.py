@@ -21,6 +21,8 @@ from mayfly.plan.logical_operators import (
     Output,
     Project,
     RelationScan,
+    Select,
+    Shared,
     Sort,
     StreamScan,
     Top,
@@ -129,6 +131,13 @@ def moved(expression: Expression, source: tuple[Column, ...], target: Node) -> E
         return part
 
     return expression.transform(change)
+
+
+def is_of_stream(node: Node) -> bool:
+    """Whether rows come from one stream, selected and projected only."""
+    while isinstance(node, Select | Project | Shared):
+        node = node.child
+    return isinstance(node, StreamScan)
 
 
 def aliases(node: Node) -> list[str]:

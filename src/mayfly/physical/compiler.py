@@ -4,60 +4,43 @@ Each plan node becomes an operator that keeps its state in the structure its inp
 calls for: FIFO for WKS, calendar queue for WK, calendar queue with negative tuples for STR (UPA);
 insertion-order buffers for DIRECT; hashes fed by negative tuples for NT, under which every window
 announces each expiration. n-way joins on one key are run whole or, like all others, as chains of
-binary ones in the plan's order.
+binary ones in the plan's order. What only some plans need is imported where it is used:
+all operators together take longer to load than a small one-time query takes to be answered.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
-
-import pyarrow as pa
+from typing import TYPE_CHECKING
 
 from mayfly.errors import InvalidSetting
 from mayfly.kernels.delta import payload
-from mayfly.kernels.distinct import WeakDistinct
-from mayfly.kernels.evaluation import Evaluation
-from mayfly.kernels.frequent_groups import FrequentRows
-from mayfly.kernels.group_by import GroupRows
 from mayfly.kernels.kept_rows import Shape
-from mayfly.kernels.multiway import MultiwayJoin, SharedKey
-from mayfly.kernels.nrr import NrrJoinRows
-from mayfly.kernels.outputs import Sent
-from mayfly.kernels.pane_groups import PaneGroups
-from mayfly.kernels.served_groups import ServedGroups
 from mayfly.kernels.stateless import MergeUnion
-from mayfly.kernels.top_rows import TopRows
-from mayfly.kernels.window_assignment import RANK, WindowRows
-from mayfly.kernels.window_join import JoinRows
-from mayfly.optimizer.join_chains import steps
 from mayfly.optimizer.labels import Labelled, describe, label_plan
-from mayfly.optimizer.rules.share_panes import CS1, CS2, SHARING, SKETCHES, SS1
+from mayfly.optimizer.rule import is_of_stream
+from mayfly.optimizer.rules.share_panes import SHARING
 from mayfly.optimizer.structures import Strict, Upkeep, structure_for
 from mayfly.patterns import MON, STR, WK, Kind, Pattern
-from mayfly.physical.band_terms import banded
-from mayfly.physical.finished_plan import finished_windows
-from mayfly.physical.frequent_plan import Members
-from mayfly.physical.join_conditions import (
-    condition_between,
-    condition_of,
-    covers,
-    oriented,
-)
-from mayfly.physical.negations import except_all, negation
-from mayfly.physical.neighbours import neighbour_task
-from mayfly.physical.pane_plan import PanePlan, obstacle, rows_because, slid_window
-from mayfly.physical.program import Entering, Program, RelationInput, StreamInput, Task, shorter
-from mayfly.physical.row_tasks import derived_stream, row_by_row, stream_below
-from mayfly.physical.served_plan import cannot_serve, for_server, in_panes
+from mayfly.physical.program import Program, Task
+from mayfly.physical.row_tasks import derived_stream, row_by_row, stored_table
+from mayfly.physical.session_totals import groups_sessions, why_no_totals
 from mayfly.physical.shared_program import with_equal_tasks_once
-from mayfly.physical.slides import common_slide, outer_slide, runnable
-from mayfly.physical.whole_joins import CheapestOrder, shared_key
-from mayfly.physical.window_lives import window_lives
+from mayfly.physical.slides import (
+    in_panes,
+    outer_slide,
+    rows_because,
+    runnable,
+    slid_join,
+    slid_window,
+)
+from mayfly.physical.span_plan import asks_values, every_row_because, first_and_last
+from mayfly.physical.window_lives import has_internal
+from mayfly.physical.window_tasks import stream_window, subquery_window
 from mayfly.plan.catalog import Catalog, StreamDefinition
 from mayfly.plan.derived_stream import Derived
-from mayfly.plan.expressions import Expression, conjunction, conjuncts
+from mayfly.plan.expressions import Expression
 from mayfly.plan.finished_operators import Finished, InWindows
 from mayfly.plan.frequent_call import Frequency
 from mayfly.plan.logical_operators import (
@@ -66,7 +49,6 @@ from mayfly.plan.logical_operators import (
     ExceptAll,
     GroupAggregate,
     Join,
-    Node,
     Output,
     OutputKind,
     PaddedNrrJoin,
@@ -85,7 +67,11 @@ from mayfly.plan.over_frames import AsofJoin, Over
 from mayfly.plan.serving_terms import ServeClause
 from mayfly.plan.strategy import Joining, Strategy, Structure
 from mayfly.plan.unnest import Unnest
-from mayfly.plan.window_kinds import PartitionRows, Range
+from mayfly.plan.window_kinds import Range
+
+if TYPE_CHECKING:
+    from mayfly.kernels.evaluation import Evaluation
+    from mayfly.kernels.multiway import SharedKey
 
 
 def compile_plan(
@@ -98,6 +84,7 @@ def compile_plan(
     early_pruning: bool = True,
     panes: bool = True,
     sharing: Collection[str] = SHARING,
+    peers: Sequence[Output] = (),
 ) -> Program:
     """The operators of an optimized plan.
 
@@ -106,8 +93,10 @@ def compile_plan(
     ``strict`` is how UPA keeps STR state, as the optimizer chose. With ``early_pruning`` MIN and
     MAX keep only rows that may still be an answer, with ``panes`` aggregates over a window with
     SLIDE keep partial values where their functions allow, shared by the rules of ``sharing``.
+    ``peers`` are the plans that share a join with this one, itself among them, in one order.
     """
-    plan = in_panes(plan) if plan.serve else plan
+    if plan.serve:
+        plan = in_panes(plan)
     slide = outer_slide(plan)
     if any(isinstance(node, InWindows) for node in plan.walk()):
         # Rows of finished windows live for an instant that is known: nothing is to be announced.
@@ -115,10 +104,12 @@ def compile_plan(
     announced = strategy is Strategy.NT
     labelled = label_plan(runnable(plan), weak_distinct and not announced)
     weak = weak_distinct and not announced
-    dual = _is_dual(plan)
+    dual = has_internal(plan)
     compiler = _Compiler(
         catalog, strategy, weak, dual, joins, strict, early_pruning,
         rows_because(plan, strategy, panes), frozenset(sharing), plan.serve, plan.exact_sums,
+        every_row_because(plan, strategy, frozenset(sharing)),
+        rows_because(plan, strategy, panes, joined=True), tuple(peers),
     )  # fmt: skip
     source = labelled.inputs[0]
     sort = Sort(source.node, ())
@@ -127,18 +118,13 @@ def compile_plan(
     answer = compiler.task(source)
     sent = None
     if plan.kind is not OutputKind.VIEW:
+        from mayfly.kernels.outputs import Sent
+
         sent = Sent(
             plan.kind.value, plan.kind, answer.columns, compiler.shape(source, answer),
             slide, plan.restore, sort.keys, sort.limit, sort.offset,
         )  # fmt: skip
     return with_equal_tasks_once(Program(answer, sent, plan, strategy))
-
-
-def _is_dual(plan: Node) -> bool:
-    return any(
-        isinstance(node, StreamScan | SubqueryWindow) and node.window.internal
-        for node in plan.walk()
-    )
 
 
 @dataclass(frozen=True)
@@ -155,6 +141,10 @@ class _Compiler:
     serve: ServeClause | None = None
     exact_sums: bool = False
     """Whether sums of floating-point numbers are rounded once, over all rows."""
+    every_row_because: str = ""
+    results_because: str = ""
+    """Why results of joins are kept one by one, wherever they are."""
+    peers: tuple[Output, ...] = ()
 
     def task(self, labelled: Labelled) -> Task:
         if isinstance(labelled.node, Shared):
@@ -171,6 +161,8 @@ class _Compiler:
                     f"{node.alias} is not joined with a stream", "join it with a window"
                 )
             case InWindows() | Finished():
+                from mayfly.physical.finished_plan import finished_windows
+
                 return finished_windows(node, self.task(labelled.inputs[0]))
             case SubqueryWindow():
                 return self._subquery_window(labelled, node)
@@ -194,9 +186,14 @@ class _Compiler:
             case Top():
                 return self._top(labelled, node)
             case Over() | AsofJoin():
+                from mayfly.physical.neighbours import neighbour_task
+
                 return neighbour_task(node, *self._inputs(labelled))
             case ExceptAll():
-                return self._except_all(labelled, node)
+                from mayfly.physical.negations import except_all
+
+                (left, right), (first, other) = self._inputs(labelled)
+                return except_all(node, left, right, (first, other))
         raise InvalidSetting(
             f"{describe(node)} cannot be run in this process", "see docs/language.md for what can"
         )
@@ -206,43 +203,12 @@ class _Compiler:
     def _scan(self, node: StreamScan, ordered: bool = False) -> Task:
         stream = self.catalog.lookup(node.stream)
         assert isinstance(stream, StreamDefinition)
-        window, columns = node.window, payload(node.schema)
-        partition = window.partition_by if isinstance(window, PartitionRows) else ()
-        named = [column.name for column in node.schema]
-        order: list[str] = []
-        if window.counts_rows or ordered:
-            order = [*stream.sequence, *(column.name for column in stream.columns)]
-        needed = tuple(dict.fromkeys([*named, *order, *partition]))
-        alias = node.alias
-        operator = WindowRows(
-            describe(node),
-            window,
-            columns,
-            tuple(dict.fromkeys(f"{alias}.{name}" for name in order)) if order else None,
-            tuple(f"{alias}.{name}" for name in partition),
-            self.strategy is Strategy.NT,
-            self.dual,
-        )
-        source = StreamInput(stream.name, alias, needed)
-        return Task(operator, (source,), columns, *window_lives(node.window, self.strategy))
+        return stream_window(node, stream, self.strategy, self.dual, ordered)
 
     def _subquery_window(self, labelled: Labelled, node: SubqueryWindow) -> Task:
-        ranked = stream_below(node.child)
+        ranked = is_of_stream(node.child)
         child = self._ranked(labelled.inputs[0]) if ranked else self.task(labelled.inputs[0])
-        window, columns = node.window, payload(node.schema)
-        relation = node.schema[0].relation
-        partition = window.partition_by if isinstance(window, PartitionRows) else ()
-        order = RANK if ranked else tuple(columns.names)
-        operator = WindowRows(
-            describe(node),
-            window,
-            columns,
-            order if window.counts_rows else None,
-            tuple(f"{relation}.{name}" for name in partition),
-            self.strategy is Strategy.NT,
-            self.dual,
-        )
-        return Task(operator, (child,), columns, *window_lives(node.window, self.strategy))
+        return subquery_window(node, child, ranked, self.strategy, self.dual)
 
     def _ranked(self, labelled: Labelled) -> Task:
         """A chain of selections and projections over one stream, whose rows keep its order."""
@@ -260,177 +226,136 @@ class _Compiler:
 
     def _join(self, labelled: Labelled, node: Join) -> Task:
         """All inputs at once if they share a key and may, otherwise one by one."""
-        may = self.joins is not Joining.BINARY and len(node.inputs) > 2
-        shared = shared_key(node) if may else None
-        return self._whole(labelled, node, *shared) if shared else self._chain(labelled, node)
+        if self.joins is not Joining.BINARY and len(node.inputs) > 2:
+            from mayfly.physical.whole_joins import shared_key
+
+            if shared := shared_key(node):
+                return self._whole(labelled, node, *shared)
+        return self._chain(labelled, node)
 
     def _whole(
         self, labelled: Labelled, node: Join, key: SharedKey, conditions: tuple[Expression, ...]
     ) -> Task:
-        tasks = tuple(self.task(child) for child in labelled.inputs)
-        strict, slide = any(task.strict for task in tasks), common_slide(node)
+        from mayfly.kernels.evaluation import Evaluation
+        from mayfly.physical.whole_joins import whole_join
+
+        tasks, shapes = self._inputs(labelled)
         evaluation = self.joins if isinstance(self.joins, Evaluation) else Evaluation()
-        operator = MultiwayJoin(
-            describe(node),
-            key,
-            conditions,
-            tuple(task.columns for task in tasks),
-            tuple(self.shape(*pair) for pair in zip(labelled.inputs, tasks, strict=True)),
-            evaluation,
-            CheapestOrder(evaluation.buckets),
-            strict,
-            slide,
-            self.dual,
-        )
-        columns = pa.schema([column for task in tasks for column in task.columns])
-        return Task(operator, tasks, columns, strict, reduce(shorter, [t.longest for t in tasks]))
+        return whole_join(node, tasks, shapes, key, conditions, evaluation, self.dual)
 
     def _chain(self, labelled: Labelled, node: Join) -> Task:
         """The inputs joined one by one, each condition as soon as it can be checked."""
-        pending, residual = list(node.equalities), list(conjuncts(node.residual))
-        joined, schema = self.task(labelled.inputs[0]), labelled.inputs[0].node.schema
-        shape, nodes = self.shape(labelled.inputs[0], joined), steps(node)
-        for number, child in enumerate(labelled.inputs[1:], start=1):
-            right = self.task(child)
-            here = [oriented(equality, schema, child.node.schema) for equality in pending]
-            usable = [equality for equality in here if equality is not None]
-            pending = [
-                equality for equality, turned in zip(pending, here, strict=True) if turned is None
-            ]
-            schema = (*schema, *child.node.schema)
-            ready = [term for term in residual if covers(schema, term)]
-            residual = [term for term in residual if term not in ready]
-            before = tuple(c for c in schema if c not in child.node.schema)
-            condition = condition_of(usable, conjunction(tuple(ready)))
-            condition = banded(condition, before, child.node.schema)
-            operator = JoinRows(
-                f"{describe(node)} ({number})" if len(labelled.inputs) > 2 else describe(node),
-                condition,
-                (joined.columns, right.columns),
-                (shape, self.shape(child, right)),
-                self.dual,
-            )
-            joined = Task(
-                operator,
-                (joined, right),
-                pa.schema([*joined.columns, *right.columns]),
-                joined.strict or right.strict,
-                shorter(joined.longest, right.longest),
-                nodes[number - 1],
-                labelled.label,
-            )
-            shape = self.shape(labelled, joined)
-        return joined
+        from mayfly.physical.join_tasks import JoinChain
+
+        tasks, shapes = self._inputs(labelled)
+        chain = JoinChain(node, labelled.label, self.dual, lambda task: self.shape(labelled, task))
+        return chain.task(tasks, shapes)
 
     def _relation_join(self, labelled: Labelled, node: RelationJoin | PaddedNrrJoin) -> Task:
-        child, relation = self.task(labelled.inputs[0]), self._relation(labelled.inputs[1])
-        condition = condition_between(
-            node.child.schema, node.relation.schema, node.equalities, node.residual
-        )
-        columns = pa.schema([*child.columns, *relation.columns])
-        sides = (child.columns, relation.columns)
+        child, relation = self.task(labelled.inputs[0]), stored_table(labelled.inputs[1], self.dual)
         if isinstance(node, PaddedNrrJoin) or not node.retroactive:
-            padded = isinstance(node, PaddedNrrJoin)
-            nrr = NrrJoinRows(describe(node), condition, sides, child.strict, self.dual, padded)
-            return Task(nrr, (child, relation), columns, child.strict, child.longest)
-        operator = JoinRows(
-            describe(node),
-            condition,
-            sides,
-            (self.shape(labelled.inputs[0], child), Shape(hashed=True)),
-            self.dual,
-        )
-        return Task(operator, (child, relation), columns, True, child.longest)
+            from mayfly.physical.nrr_tasks import with_nrr
 
-    def _relation(self, labelled: Labelled) -> Task:
-        """The stored table, perhaps selected and projected."""
-        node = labelled.node
-        if isinstance(node, RelationScan):
-            columns = payload(node.schema)
-            named = tuple(column.name for column in node.schema)
-            source = RelationInput(node.relation, node.alias, named)
-            operator = Entering(describe(node), columns, self.dual)
-            return Task(operator, (source,), columns, True, None, node, labelled.label)
-        if isinstance(node, Select | Project):
-            task = row_by_row(node, self._relation(labelled.inputs[0]))
-            return replace(task, node=node, label=labelled.label)
-        raise InvalidSetting(
-            f"{describe(node)} over a relation cannot be run in this process",
-            "join the relation itself",
+            return with_nrr(node, child, relation, self.dual)
+        from mayfly.physical.join_tasks import with_relation
+
+        return with_relation(
+            node, child, relation, self.shape(labelled.inputs[0], child), self.dual
         )
 
     # ── the rest ──────────────────────────────────────────────────────────────────────────
 
     def _negation(self, labelled: Labelled, node: AntiJoin) -> Task:
+        from mayfly.physical.negations import negation
+
         reads_stream = any(isinstance(below, StreamScan) for below in node.right.walk())
         left = self.task(labelled.inputs[0])
-        right = (self.task if reads_stream else self._relation)(labelled.inputs[1])
+        right_side = labelled.inputs[1]
+        right = self.task(right_side) if reads_stream else stored_table(right_side, self.dual)
         shapes = self.shape(labelled.inputs[0], left), self.shape(labelled.inputs[1], right)
         return negation(node, left, right, shapes)
 
     def _distinct(self, labelled: Labelled) -> Task:
-        (source,) = labelled.inputs
-        child, name = self.task(source), describe(labelled.node)
+        (source,), node = labelled.inputs, labelled.node
+        assert isinstance(node, Distinct)
+        name, child = describe(node), self.task(source)
+        child, because = first_and_last(source, child, node, self.catalog, self.every_row_because)
         weak = self.weak_distinct and not child.strict
         if weak:
-            operator = WeakDistinct(name, child.columns, self._shape(Kind.WK, child.longest))
+            from mayfly.kernels.distinct import WeakDistinct
+
+            shape = self._shape(Kind.WK, child.longest)
+            operator = WeakDistinct(name, child.columns, shape, because)
             return Task(operator, (child,), child.columns, False, child.longest)
-        schema = labelled.node.schema
-        counted = GroupRows(name, schema, (), child.columns, None, self.shape(source, child))
+        from mayfly.kernels.group_by import GroupRows
+
+        counted = GroupRows(
+            name, node.schema, (), child.columns, None, self.shape(source, child),
+            every_row_because=because, reads_spans=child.operator.spans is not None,
+        )  # fmt: skip
         return Task(counted, (child,), child.columns, True)
 
     def _group(self, labelled: Labelled, node: GroupAggregate) -> Task:
         if any(map(Frequency.is_asked, node.aggregates)):
             return self._frequent(labelled, node)
-        window, rows_because = slid_window(node), ""
+        if isinstance(node.child, InWindows):
+            from mayfly.physical.finished_plan import session_groups
+
+            if groups_sessions(node):
+                return session_groups(node, self.task(labelled.inputs[0].inputs[0]))
+        window, rows_because = slid_window(node), why_no_totals(node)
         if window is not None:
+            from mayfly.physical.pane_limits import obstacle
+
             rows_because = self.rows_because or obstacle(node, window, exact_sums=self.exact_sums)
             if not rows_because:
                 return self._paned(labelled, node, window)
             if self.serve:
+                from mayfly.physical.served_plan import cannot_serve
+
                 raise cannot_serve(rows_because)
+        elif slid_join(node) is not None and not self.serve:
+            from mayfly.physical.join_pane_plan import JoinCompiler, join_obstacle
+
+            why = join_obstacle(node, self.sharing, exact_sums=self.exact_sums)
+            rows_because = self.results_because or why
+            if not rows_because:
+                compiled = JoinCompiler(self.catalog, self.sharing, self.peers, self.task)
+                return compiled.task(labelled, node)
+        from mayfly.kernels.group_by import GroupRows
+
         (source,) = labelled.inputs
-        child, columns = self.task(source), payload(node.schema)
+        child, columns, because = self.task(source), payload(node.schema), ""
+        if not node.aggregates or asks_values(node):
+            own = self.every_row_because
+            child, because = first_and_last(source, child, node, self.catalog, own)
         keys = tuple(key.expression for key in node.keys)
         internal = source.label.internal
         operator = GroupRows(
-            describe(node),
-            keys,
-            tuple(replace(call, approximate=False) for call in node.aggregates),
-            columns,
-            node.having,
-            self.shape(source, child),
-            internal,
-            outer_slide(node) if internal else None,
-            self.dual,
-            early_pruning=self.early_pruning,
-            rows_because=rows_because,
-        )
+            describe(node), keys,
+            tuple(replace(call, approximate=False, bound="") for call in node.aggregates),
+            columns, node.having, self.shape(source, child), internal,
+            outer_slide(node) if internal else None, self.dual,
+            early_pruning=self.early_pruning, rows_because=rows_because, every_row_because=because,
+            reads_spans=child.operator.spans is not None,
+        )  # fmt: skip
         return Task(operator, (child,), columns, not internal)
 
     def _paned(self, labelled: Labelled, node: GroupAggregate, window: Range) -> Task:
         """Partial values of panes in the place of rows."""
-        plan = PanePlan.of(
-            node, window, alone=SS1.name not in self.sharing, sketches=SKETCHES.name in self.sharing
-        )
-        if self.serve:
-            plan = replace(plan, store=for_server(plan.store, self.serve))
+        from mayfly.physical.pane_tasks import grouping_task
+
         scan = labelled.inputs[0]
         while scan.inputs:
             (scan,) = scan.inputs
         assert isinstance(scan.node, StreamScan)
-        child = replace(plan.task(self._scan(scan.node)), node=scan.node, label=scan.label)
-        operator = PaneGroups(
-            describe(node), plan.keys, plan.calls, payload(node.schema), node.having, Shape(),
-            window=window, weights=plan.weights, asked=node.aggregates,
-            finds_once=CS1.name in self.sharing, scans_once=CS2.name in self.sharing,
-        )  # fmt: skip
-        if self.serve:
-            operator = ServedGroups.of(operator, plan.store)
-        return Task(operator, (child,), operator.columns, True)
+        return grouping_task(node, window, self._scan(scan.node), scan, self.sharing, self.serve)
 
     def _frequent(self, labelled: Labelled, node: GroupAggregate) -> Task:
         """Summaries of sub-windows in the place of rows, and rows only for other aggregates."""
+        from mayfly.kernels.frequent_groups import FrequentRows
+        from mayfly.physical.frequent_plan import Members
+
         (source,), members = labelled.inputs, Members.of(node)
         # When rows will leave says to which of two sub-windows of a slide they belong.
         below = self if members.is_divided else replace(self, strategy=Strategy.UPA)
@@ -461,6 +386,8 @@ class _Compiler:
         return Task(operator, tasks, columns, any(task.strict for task in tasks), bound)
 
     def _top(self, labelled: Labelled, node: Top) -> Task:
+        from mayfly.kernels.top_rows import TopRows
+
         (child,), (shape,) = self._inputs(labelled)
         operator = TopRows(
             describe(node), child.columns, node.keys, node.limit, node.offset, shape,
@@ -471,10 +398,6 @@ class _Compiler:
     def _inputs(self, labelled: Labelled) -> tuple[list[Task], list[Shape]]:
         tasks = [self.task(source) for source in labelled.inputs]
         return tasks, list(map(self.shape, labelled.inputs, tasks))
-
-    def _except_all(self, labelled: Labelled, node: ExceptAll) -> Task:
-        (left, right), (first, other) = self._inputs(labelled)
-        return except_all(node, left, right, (first, other))
 
     # ── state ─────────────────────────────────────────────────────────────────────────────
 

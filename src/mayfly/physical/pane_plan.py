@@ -7,121 +7,76 @@ with other windows and functions read as well.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from mayfly.kernels.delta import payload
-from mayfly.kernels.holistic import SPREADS
 from mayfly.kernels.moment_parts import MOMENTS_TYPE
-from mayfly.kernels.pane_aggregates import COUNTED
-from mayfly.kernels.pane_edges import period_of
-from mayfly.kernels.pane_partials import COUNT, MAX, MIN, MOMENTS, ROWS, SUM, PaneNumber
+from mayfly.kernels.pane_partials import PaneNumber
 from mayfly.kernels.pane_store import PaneStore
-from mayfly.kernels.value_sketches import sketch_name
+from mayfly.physical.pane_limits import WIDEST
+from mayfly.physical.pane_sources import VALUES, PaneSource, call_parts
 from mayfly.physical.program import StreamInput, Task
 from mayfly.physical.shared_program import described, digest
-from mayfly.plan.expressions import Column, Expression, conjuncts
+from mayfly.plan.expressions import Column, Expression
 from mayfly.plan.logical_operators import (
     AggregateCall,
     GroupAggregate,
-    Node,
-    Project,
-    Select,
-    StreamScan,
 )
-from mayfly.plan.plan_text import aggregate_text, expression_text
-from mayfly.plan.strategy import Strategy
+from mayfly.plan.pane_functions import COUNT, HLL, ITEMS, KLL, MAX, MIN, MOMENTS
+from mayfly.plan.plan_text import expression_text
 from mayfly.plan.types import BIGINT, BINARY, DOUBLE, DataType, decimal
 from mayfly.plan.window_kinds import Range
 
-MOST_PANES = 10_000
-"""More of them in one window are no longer fewer than rows."""
-_WIDEST, _SPARE = 38, 10
-"""Digits of a decimal, and how many of these are left for the number of rows in a pane."""
-
-
-def slid_window(node: GroupAggregate) -> Range | None:
-    """The window that moves by refreshes, of a grouping over one stream."""
-    below: Node = node.child
-    while isinstance(below, Select | Project):
-        below = below.child
-    if not isinstance(below, StreamScan) or not isinstance(below.window, Range):
-        return None
-    slide = below.window.slide
-    return below.window if slide is not None and slide.period else None
-
-
-def obstacle(node: GroupAggregate, window: Range, *, exact_sums: bool = False) -> str:
-    """Why the grouping cannot be answered from panes, nothing if it can; with ``exact_sums`` what
-    is rounded in a pane cannot."""
-    if window.internal:
-        return "what was an answer stays one (INTERNAL)"
-    count = 2 * window.duration // period_of(window)
-    if count > MOST_PANES:
-        return f"{count:,} panes are no fewer than rows"
-    return next((why for call in node.aggregates if (why := _unfit(call, exact_sums))), "")
-
-
-def _unfit(call: AggregateCall, exact_sums: bool) -> str:
-    function, kind = call.function, None if call.argument is None else call.argument.type
-    words = aggregate_text((), [call], None)
-    if function in ("count", "min", "max", "collect_set", *COUNTED):
-        nested = kind is not None and kind.is_nested
-        return f"{words} counts combinations of values" if nested else ""
-    if call.distinct:
-        return f"{words} needs every value"
-    if function in ("sum", "avg") and kind is not None:
-        if kind.is_integral:
-            return ""
-        if kind.name == "decimal":
-            return "" if kind.params[0] <= _WIDEST - _SPARE else f"{words} may not fit a pane"
-    if function in ("sum", "avg", *SPREADS):
-        return f"{words} is to be exact (FLOAT SUMS EXACT)" if exact_sums else ""
-    return f"{words} needs every value"
-
 
 @dataclass(frozen=True)
-class PaneSource:
-    """Rows of a stream as a grouping gets them, in terms of the stream: selections are conditions
-    and projections are written out, so that equal rows are so in every query."""
+class PaneContents:
+    """What tells the groups and rows of panes apart, the numbers of these, and the calls of a
+    grouping in terms of them."""
 
-    scan: StreamScan
-    columns: Mapping[tuple[str, str], Expression]
-    conditions: tuple[Expression, ...] = ()
+    grouped: tuple[Expression, ...]
+    keys: tuple[Column, ...]
+    values: tuple[Expression, ...]
+    value_columns: tuple[Column, ...]
+    numbers: tuple[PaneNumber, ...]
+    calls: tuple[AggregateCall, ...]
+    weights: tuple[Column | None, ...]
 
     @staticmethod
-    def of(node: Node) -> PaneSource:
-        if isinstance(node, StreamScan):
-            own = {
-                (column.relation, column.name): replace(column, relation=node.stream)
-                for column in node.schema
-            }
-            return PaneSource(node, own)
-        assert isinstance(node, Select | Project)
-        below = PaneSource.of(node.child)
-        if isinstance(node, Select):
-            terms = map(below.over, conjuncts(node.predicate))
-            return replace(below, conditions=(*below.conditions, *terms))
-        computed = {
-            (column.relation, column.name): below.over(output.expression)
-            for column, output in zip(node.schema, node.outputs, strict=True)
-        }
-        return replace(below, columns=computed)
+    def of(
+        node: GroupAggregate,
+        over: Callable[[Expression], Expression],
+        *,
+        sketches: bool,
+        joined: bool = False,
+    ) -> PaneContents:
+        """``over`` and ``joined`` are those of ``call_parts``."""
+        grouped = [over(key.expression) for key in node.keys]
+        values: dict[Expression, Column] = {}
+        contents: dict[str, PaneNumber] = {}
 
-    def over(self, expression: Expression) -> Expression:
-        """An expression over the grouping's input, in columns of the stream."""
+        def content(function: str, argument: Expression | None) -> Column:
+            number = pane_number(function, argument, _type_of(function, argument))
+            contents[number.column.name] = number
+            return number.column
 
-        def written_out(part: Expression) -> Expression:
-            if not isinstance(part, Column):
-                return part
-            return self.columns.get((part.relation, part.name), part)
-
-        return expression.transform(written_out)
-
-    @property
-    def terms(self) -> tuple[Expression, ...]:
-        """The conditions, each once, in an order that depends on nothing but themselves."""
-        return tuple(sorted(dict.fromkeys(self.conditions), key=described))
+        calls: list[AggregateCall] = []
+        weights: list[Column | None] = []
+        for parts in call_parts(node, over, sketches=sketches, joined=joined):
+            if parts.function == VALUES:
+                assert parts.argument is not None
+                column = values.setdefault(parts.argument, _named("values of", parts.argument))
+            columns = [content(*number) for number in parts.numbers]
+            calls.append(
+                replace(parts.call, argument=column if parts.function == VALUES else columns[0])
+            )
+            weights.append(columns[-1] if parts.weight else None)
+        told_apart = sorted(values.items(), key=lambda pair: pair[1].name)
+        return PaneContents(
+            tuple(grouped), tuple(_named("", key) for key in grouped),
+            tuple(value for value, _ in told_apart), tuple(column for _, column in told_apart),
+            tuple(contents.values()), tuple(calls), tuple(weights),
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -142,57 +97,16 @@ class PanePlan:
         """``alone`` keeps panes that no other query reads, but one that asks the same; without
         ``sketches`` what may be approximate is exact."""
         source = PaneSource.of(node.child)
-        grouped = [source.over(key.expression) for key in node.keys]
-        values: dict[Expression, Column] = {}
-        contents: dict[str, PaneNumber] = {}
-
-        def content(function: str, argument: Expression | None, kind: DataType) -> Column:
-            number = pane_number(function, argument, kind)
-            contents[number.column.name] = number
-            return number.column
-
-        asked = [
-            replace(call, approximate=sketches and _is_sketched(call)) for call in node.aggregates
-        ]
-        # Where one function counts values, others read the same counters.
-        counted = {
-            source.over(call.argument)
-            for call in asked
-            if call.argument is not None and call.function in COUNTED and not call.approximate
-        }
-        calls: list[AggregateCall] = []
-        weights: list[Column | None] = []
-        for call in asked:
-            argument, weight = call.argument and source.over(call.argument), None
-            if argument is None:
-                column = content(ROWS, None, BIGINT)
-            elif call.approximate:
-                sketch = sketch_name(call.function, argument.type)
-                assert sketch is not None
-                column = content(sketch, argument, BINARY)
-            elif call.distinct or call.function in ("collect_set", *COUNTED):
-                column = values.setdefault(argument, _named("values of", argument))
-                weight = content(ROWS, None, BIGINT) if argument in counted else None
-            elif call.function == "count":
-                column = content(COUNT, argument, BIGINT)
-            elif call.function in (MIN, MAX):
-                column = content(call.function, argument, argument.type)
-            elif call.function in SPREADS:
-                column = content(MOMENTS, argument, MOMENTS_TYPE)
-            else:
-                column = content(SUM, argument, _sum_type(argument.type))
-                weight = content(COUNT, argument, BIGINT) if call.function == "avg" else None
-            calls.append(replace(call, argument=column))
-            weights.append(weight)
-        keys = tuple(_named("", key) for key in grouped)
-        told_apart = sorted(values.items(), key=lambda pair: pair[1].name)
-        columns = payload((*keys, *(column for _, column in told_apart)))
+        made = PaneContents.of(node, source.over, sketches=sketches)
+        columns = payload((*made.keys, *made.value_columns))
+        terms = unique_terms(source.conditions)
         store = PaneStore(
-            f"panes of {source.scan.stream}", source.scan.stream, source.terms, tuple(grouped),
-            tuple(value for value, _ in told_apart), tuple(contents.values()), (window,), columns,
-            digest(described(window), *contents) if alone else "",
+            f"panes of {source.scan.stream}", source.scan.stream, terms, made.grouped,
+            made.values, made.numbers, (window,), columns,
+            digest(described(window), *(number.column.name for number in made.numbers))
+            if alone else "",
         )  # fmt: skip
-        return PanePlan(node, window, store, keys, tuple(calls), tuple(weights))
+        return PanePlan(node, window, store, made.keys, made.calls, made.weights)
 
     def task(self, scan: Task) -> Task:
         """What keeps the panes of a stream's rows."""
@@ -212,16 +126,15 @@ def pane_task(store: PaneStore, source: StreamInput) -> Task:
     return Task(store, (stream,), store.columns, False)
 
 
+def unique_terms(terms: Iterable[Expression]) -> tuple[Expression, ...]:
+    """Each once, in an order that depends on nothing but themselves."""
+    return tuple(sorted(dict.fromkeys(terms), key=described))
+
+
 def pane_number(function: str, argument: Expression | None, kind: DataType) -> PaneNumber:
     """A number of panes, in a column that is called by what it means."""
     blank = PaneNumber(function, argument, Column("", "", kind))
     return replace(blank, column=_column(blank.words, (function, argument), kind))
-
-
-def _is_sketched(call: AggregateCall) -> bool:
-    if not call.approximate or call.argument is None:
-        return False
-    return sketch_name(call.function, call.argument.type) is not None
 
 
 def _named(role: str, expression: Expression) -> Column:
@@ -237,18 +150,18 @@ def _column(words: str, meaning: tuple[str, Expression | None], kind: DataType) 
     return Column("", words, kind)
 
 
+def _type_of(function: str, argument: Expression | None) -> DataType:
+    """Of a number of a pane."""
+    if function in (HLL, KLL, ITEMS):
+        return BINARY
+    if function == MOMENTS:
+        return MOMENTS_TYPE
+    if argument is None or function == COUNT:
+        return BIGINT
+    return argument.type if function in (MIN, MAX) else _sum_type(argument.type)
+
+
 def _sum_type(kind: DataType) -> DataType:
     if kind.name == "decimal":
-        return decimal(_WIDEST, kind.params[1])
+        return decimal(WIDEST, kind.params[1])
     return BIGINT if kind.is_integral else DOUBLE
-
-
-def rows_because(plan: Node, strategy: Strategy, panes: bool) -> str:
-    """Why no grouping of a plan can have panes for rows, nothing if some may."""
-    if not panes:
-        return "the rule is switched off"
-    if strategy is Strategy.NT:
-        return "NT announces the end of every row"
-    if len({node.stream for node in plan.walk() if isinstance(node, StreamScan)}) > 1:
-        return "streams that wait for each other close their instants at other times"
-    return ""

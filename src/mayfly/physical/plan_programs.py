@@ -18,8 +18,10 @@ def programs_of_plans(
     catalog: Catalog,
     strategy: Strategy = Strategy.UPA,
     without: Sequence[str] = (),
+    peers: Mapping[str, Sequence[Output]] | None = None,
 ) -> dict[str, Program]:
-    """What would run for each query, without some rules."""
+    """What would run for each query, without some rules; ``peers`` are, by name, the plans of those
+    that share its join."""
     programs = {}
     for name, plan in plans.items():
         optimized = optimize(plan, strategy=strategy, without=without)
@@ -27,6 +29,6 @@ def programs_of_plans(
         context = optimized.context
         programs[name] = compile_plan(
             canonical(optimized.plan), catalog, strategy, context.weak_distinct,
-            panes=context.panes, sharing=context.sharing,
+            panes=context.panes, sharing=context.sharing, peers=(peers or {}).get(name, ()),
         )  # fmt: skip
     return programs

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from mayfly.errors import InvalidSetting
 from mayfly.kernels.delta import payload
 from mayfly.kernels.derived_rows import DerivedRows
 from mayfly.kernels.kept_rows import Shape
 from mayfly.kernels.outputs import Sent
 from mayfly.kernels.stateless import ProjectRows, SelectRows
 from mayfly.kernels.unnest_rows import UnnestRows
-from mayfly.optimizer.labels import describe
-from mayfly.physical.program import Task
+from mayfly.optimizer.labels import Labelled, describe
+from mayfly.physical.program import Entering, RelationInput, Task
 from mayfly.physical.slides import outer_slide
 from mayfly.plan.derived_stream import Derived
 from mayfly.plan.logical_operators import (
-    Node,
     Project,
+    RelationScan,
     Select,
-    Shared,
-    StreamScan,
 )
 from mayfly.plan.unnest import Unnest
 
@@ -52,8 +51,19 @@ def derived_stream(node: Derived, child: Task, shape: Shape, dual: bool) -> Task
     return Task(operator, (child,), child.columns, False)
 
 
-def stream_below(node: Node) -> bool:
-    """Whether rows come from one stream, selected and projected only."""
-    while isinstance(node, Select | Project | Shared):
-        node = node.child
-    return isinstance(node, StreamScan)
+def stored_table(labelled: Labelled, dual: bool) -> Task:
+    """The stored table, perhaps selected and projected."""
+    node = labelled.node
+    if isinstance(node, RelationScan):
+        columns = payload(node.schema)
+        named = tuple(column.name for column in node.schema)
+        source = RelationInput(node.relation, node.alias, named)
+        operator = Entering(describe(node), columns, dual)
+        return Task(operator, (source,), columns, True, None, node, labelled.label)
+    if isinstance(node, Select | Project):
+        task = row_by_row(node, stored_table(labelled.inputs[0], dual))
+        return replace(task, node=node, label=labelled.label)
+    raise InvalidSetting(
+        f"{describe(node)} over a relation cannot be run in this process",
+        "join the relation itself",
+    )

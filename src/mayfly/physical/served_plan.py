@@ -1,45 +1,24 @@
 """From a query with SERVE to panes that a pipeline keeps for a server (spec/periodic 8).
 
-Before: GroupAggregate over s [RANGE 10 min SLIDE 4 min].
-After: the same over [RANGE 10 min SLIDE 2 min], so that panes are cut where any refresh, early or
-late, may begin and end; what would group them computes nothing.
+The windows move by panes (``slides.in_panes``); what would group these computes nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from math import gcd
 
 from mayfly.errors import InvalidSetting
 from mayfly.kernels.pane_edges import period_of
-from mayfly.kernels.pane_partials import COUNT, ROWS, SUM, PaneNumber
+from mayfly.kernels.pane_partials import PaneNumber
 from mayfly.kernels.pane_store import PaneStore
 from mayfly.lifetime import NEVER
 from mayfly.physical.pane_plan import pane_number
-from mayfly.plan.logical_operators import Node, Output, StreamScan
+from mayfly.plan.pane_functions import COUNT, ROWS, SUM
 from mayfly.plan.plan_text import expression_text
 from mayfly.plan.serving_terms import ServeClause
 from mayfly.plan.types import BIGINT
 from mayfly.plan.window_kinds import Range
-
-
-def in_panes(plan: Output) -> Output:
-    """The plan with windows that move by panes."""
-
-    def cut(node: Node) -> Node:
-        if not isinstance(node, StreamScan) or not isinstance(node.window, Range):
-            return node
-        window, slide = node.window, node.window.slide
-        if slide is None or not slide.period:
-            return node
-        pane = gcd(window.duration, slide.period)
-        slide = replace(slide, period=pane, origin=slide.origin % pane)
-        return replace(node, window=replace(window, slide=slide))
-
-    output = plan.transform(cut)
-    assert isinstance(output, Output)
-    return output
 
 
 def panes_spared(panes: int) -> int:

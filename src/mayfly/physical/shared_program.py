@@ -234,7 +234,7 @@ def described(value: Any, names: Mapping[str, str] | None = None) -> str:
         parts = []
         for name in compared:
             own = getattr(value, name)
-            if name == "approximate" and not own:
+            if name in ("approximate", "bound") and not own:
                 continue  # digests are older than that there are approximate calls
             if name == "alias" and isinstance(own, str):
                 own = (names or {}).get(own, own)

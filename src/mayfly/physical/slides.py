@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import gcd
 
 from mayfly.plan.derived_stream import Derived
 from mayfly.plan.finished_operators import InWindows
-from mayfly.plan.logical_operators import Node, Output, RelationScan, StreamScan, SubqueryWindow
-from mayfly.plan.window_kinds import Slide
+from mayfly.plan.logical_operators import (
+    GroupAggregate,
+    Join,
+    Node,
+    Output,
+    Project,
+    RelationScan,
+    Select,
+    StreamScan,
+    SubqueryWindow,
+)
+from mayfly.plan.strategy import Strategy
+from mayfly.plan.window_kinds import Range, Slide
 
 
 def outer_slide(plan: Node) -> Slide | None:
@@ -53,3 +65,61 @@ def runnable(plan: Output) -> Output:
     output = without_slides(plan) if plan.restore else plan
     assert isinstance(output, Output)
     return output
+
+
+def in_panes(plan: Output) -> Output:
+    """The plan of a query with SERVE, with windows that move by panes.
+
+    ``s [RANGE 10 min SLIDE 4 min]`` → ``s [RANGE 10 min SLIDE 2 min]``: panes are cut where any
+    refresh, early or late, may begin and end.
+    """
+
+    def cut(node: Node) -> Node:
+        if not isinstance(node, StreamScan) or not isinstance(node.window, Range):
+            return node
+        window, slide = node.window, node.window.slide
+        if slide is None or not slide.period:
+            return node
+        pane = gcd(window.duration, slide.period)
+        slide = replace(slide, period=pane, origin=slide.origin % pane)
+        return replace(node, window=replace(window, slide=slide))
+
+    output = plan.transform(cut)
+    assert isinstance(output, Output)
+    return output
+
+
+def slid_window(node: GroupAggregate) -> Range | None:
+    """The window that moves by refreshes, of a grouping over one stream."""
+    below: Node = node.child
+    while isinstance(below, Select | Project):
+        below = below.child
+    if not isinstance(below, StreamScan) or not isinstance(below.window, Range):
+        return None
+    slide = below.window.slide
+    return below.window if slide is not None and slide.period else None
+
+
+def slid_join(node: GroupAggregate) -> Join | None:
+    """The join that a grouping is over, if some of its windows move by refreshes."""
+    below: Node = node.child
+    while isinstance(below, Select | Project):
+        below = below.child
+    if not isinstance(below, Join):
+        return None
+    scans = (part for part in below.walk() if isinstance(part, StreamScan))
+    slides = (scan.window.slide for scan in scans)
+    return below if any(slide is not None and slide.period for slide in slides) else None
+
+
+def rows_because(plan: Node, strategy: Strategy, panes: bool, *, joined: bool = False) -> str:
+    """Why no grouping of a plan can have panes for rows, nothing if some may; ``joined``: over the
+    results of a join, which come when all its streams have got there."""
+    if not panes:
+        return "the rule is switched off"
+    if strategy is Strategy.NT:
+        return "NT announces the end of every row"
+    streams = {node.stream for node in plan.walk() if isinstance(node, StreamScan)}
+    if not joined and len(streams) > 1:
+        return "streams that wait for each other close their instants at other times"
+    return ""

@@ -18,6 +18,7 @@ from mayfly.kernels.lifetime_rows import numbers, whole
 from mayfly.kernels.operator import Operator
 from mayfly.kernels.outputs import Sent
 from mayfly.kernels.pane_partials import PanePartials
+from mayfly.kernels.value_spans import ValueSpans
 from mayfly.physical.joint_readers import LogShare
 from mayfly.physical.program import RelationInput, StreamInput
 from mayfly.physical.shared_program import ClockGroup
@@ -85,6 +86,16 @@ class Feed:
     def panes(self) -> PanePartials | None:
         """What merges rows at the end of their way, if anything does."""
         return self.path[-1].panes if self.path else None
+
+    @property
+    def spans(self) -> ValueSpans | None:
+        """What leaves out rows at the end of their way, if anything does."""
+        return self.path[-1].spans if self.path else None
+
+    @property
+    def is_thinned(self) -> bool:
+        """Whether rows are left out that others stand for: late ones must not be among these."""
+        return self.panes is not None or self.spans is not None
 
     def named(self, columns: Sequence[pa.ChunkedArray], times: pa.ChunkedArray) -> pa.Table:
         """The columns it takes, in its order, under the names that its operators know."""

@@ -7,14 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, reduce
+
+import pyarrow as pa
 
 from mayfly.kernels.codes import EXACT_KEYS
-from mayfly.kernels.evaluation import Measured
-from mayfly.kernels.multiway import SharedKey
+from mayfly.kernels.evaluation import Evaluation, Measured
+from mayfly.kernels.kept_rows import Shape
+from mayfly.kernels.multiway import MultiwayJoin, SharedKey
 from mayfly.optimizer.estimates import equality_classes
 from mayfly.optimizer.join_order import JoinInput, choose_order
+from mayfly.optimizer.labels import describe
 from mayfly.physical.join_conditions import covers
+from mayfly.physical.program import Task, shorter
+from mayfly.physical.slides import common_slide
 from mayfly.plan.expressions import Compare, Expression, conjuncts
 from mayfly.plan.logical_operators import Join, Schema
 
@@ -37,6 +43,35 @@ def shared_key(node: Join) -> tuple[SharedKey, tuple[Expression, ...]] | None:
     ]
     conditions = [Compare("=", equality.left, equality.right) for equality in others]
     return SharedKey(tuple(keys), types, exact), (*conditions, *conjuncts(node.residual))
+
+
+def whole_join(
+    node: Join,
+    tasks: Sequence[Task],
+    shapes: Sequence[Shape],
+    key: SharedKey,
+    conditions: tuple[Expression, ...],
+    evaluation: Evaluation,
+    dual: bool,
+) -> Task:
+    """All inputs joined at once."""
+    strict, slide = any(task.strict for task in tasks), common_slide(node)
+    operator = MultiwayJoin(
+        describe(node),
+        key,
+        conditions,
+        tuple(task.columns for task in tasks),
+        tuple(shapes),
+        evaluation,
+        CheapestOrder(evaluation.buckets),
+        strict,
+        slide,
+        dual,
+    )
+    columns = pa.schema([column for task in tasks for column in task.columns])
+    return Task(
+        operator, tuple(tasks), columns, strict, reduce(shorter, [t.longest for t in tasks])
+    )
 
 
 def _member(schema: Schema, members: Sequence[Expression]) -> Expression | None:

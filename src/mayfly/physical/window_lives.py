@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mayfly.plan.logical_operators import Node, StreamScan, SubqueryWindow
 from mayfly.plan.strategy import Strategy
 from mayfly.plan.window_kinds import PartitionRows, Window
 
@@ -20,3 +21,11 @@ def _longest(window: Window) -> int | None:
         return None
     period = window.slide.period if window.slide and window.slide.period else 0
     return longest + period
+
+
+def has_internal(plan: Node) -> bool:
+    """Whether some window of a plan is INTERNAL."""
+    return any(
+        isinstance(node, StreamScan | SubqueryWindow) and node.window.internal
+        for node in plan.walk()
+    )

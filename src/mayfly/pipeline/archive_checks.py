@@ -9,9 +9,9 @@ goes there. Cost: one pass over the plan.
 
 from __future__ import annotations
 
-from mayfly.optimizer.concerns import answer_label, foreseen_warnings
 from mayfly.optimizer.optimize import Optimized
 from mayfly.patterns import Kind
+from mayfly.physical.concerns import answer_label, foreseen_warnings
 from mayfly.plan.catalog import ArchiveDefinition
 from mayfly.plan.logical_operators import Output, OutputKind, RelationScan, StreamScan
 from mayfly.plan.window_kinds import Range

@@ -16,8 +16,8 @@ from mayfly.checkpoint.result_folders import IDENTITY, check_owner
 from mayfly.checkpoint.source_log import ORIGINS, folder_of
 from mayfly.cql import Create, Delete, Insert, Statement, Update, bind_query, parse
 from mayfly.errors import InvalidSetting, MayflyError
-from mayfly.optimizer.concerns import foreseen_warnings
 from mayfly.optimizer.optimize import optimize
+from mayfly.physical.concerns import foreseen_warnings
 from mayfly.pipeline.control_log import (
     ADD,
     CHANGE,

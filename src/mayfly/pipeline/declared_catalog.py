@@ -16,6 +16,7 @@ from mayfly.plan.catalog import (
     ViewDefinition,
 )
 from mayfly.plan.types import parse_type
+from mayfly.plan.user_aggregates import AggregateDefinition
 
 
 def declarations(catalog: Catalog) -> dict[str, Any]:
@@ -40,12 +41,21 @@ def declarations(catalog: Catalog) -> dict[str, Any]:
             }
             for relation in catalog.of_kind(RelationDefinition)
         },
+        **({"aggregates": aggregates} if (aggregates := _signatures(catalog)) else {}),
         **({"views": views} if (views := _texts(catalog)) else {}),
     }  # fmt: skip
 
 
 def _texts(catalog: Catalog) -> dict[str, str]:
     return {view.name: view.text for view in catalog.of_kind(ViewDefinition)}
+
+
+def _signatures(catalog: Catalog) -> dict[str, Any]:
+    """The types of users' aggregates; their classes are in no checkpoint."""
+    return {
+        entry.name: {"takes": [kind.sql() for kind in entry.takes], "gives": entry.gives.sql()}
+        for entry in catalog.of_kind(AggregateDefinition)
+    }
 
 
 def declared_catalog(declared: Mapping[str, Any]) -> Catalog:
@@ -66,6 +76,9 @@ def declared_catalog(declared: Mapping[str, Any]) -> Catalog:
             name, _columns(stream), tuple(stream["key"]), stream["retroactive"]
         )
         catalog = catalog.declare(relation)
+    for name, types in declared.get("aggregates", {}).items():
+        takes = tuple(map(parse_type, types["takes"]))
+        catalog = catalog.declare(AggregateDefinition(name, takes, parse_type(types["gives"])))
     for name, query in declared.get("views", {}).items():
         catalog = catalog.declare(ViewDefinition(name, bind_query(query, catalog), query))
     return catalog

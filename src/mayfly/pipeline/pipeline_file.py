@@ -17,7 +17,7 @@ from mayfly.pipeline.archive_checks import is_plain
 from mayfly.pipeline.declared_catalog import check_name, check_query_name
 from mayfly.pipeline.declared_folders import check_loops, check_writers
 from mayfly.pipeline.sink_checks import check_dead_letters, check_sink
-from mayfly.pipeline.source_checks import check_relation, check_stream
+from mayfly.pipeline.source_checks import check_relation, check_stream, python_file
 from mayfly.pipeline.source_options import FILES
 from mayfly.pipeline.spark_jars import check_connectors
 from mayfly.plan.catalog import (
@@ -29,6 +29,7 @@ from mayfly.plan.catalog import (
     StreamDefinition,
 )
 from mayfly.plan.logical_operators import Output
+from mayfly.plan.user_aggregates import AggregateDefinition
 
 if TYPE_CHECKING:
     from mayfly.physical.program import Program
@@ -128,6 +129,9 @@ class PipelineFile:
                 case Create(definition=RelationDefinition() as definition):
                     check_name(definition.name, definition.kind)
                     check_relation(definition, self.folder)
+                case Create(definition=AggregateDefinition() as definition):
+                    owner = f"the aggregate {definition.name}"
+                    python_file(owner, definition.origin, self.python)
 
     def programs(self) -> dict[str, Program]:
         """What would run, by query."""

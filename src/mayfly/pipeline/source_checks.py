@@ -44,7 +44,7 @@ def check_stream(definition: StreamDefinition, folder: Path, python: Path | None
     if source.format in GIVEN:
         _check_columns(definition, source)
     elif source.format == PYTHON:
-        python_file(definition.name, source, python)
+        python_file(f"the stream {definition.name}", str(source.path), python)
     else:
         _check_files(f"stream {definition.name}", source, definition.supplied_columns, folder)
     return source
@@ -60,7 +60,7 @@ def check_source(definition: StreamDefinition | RelationDefinition) -> None:
         _check_format(owner, definition.source, formats)
         check_options(owner, definition.source, streaming=streaming)
         if definition.source.format == PYTHON:
-            _module_and_class(definition.name, definition.source)
+            _module_and_class(owner, str(definition.source.path))
 
 
 def check_relation(definition: RelationDefinition, folder: Path) -> None:
@@ -133,58 +133,59 @@ def _partitions(folder: Path) -> set[str]:
     return names
 
 
-def python_file(stream: str, source: Connector, folder: Path | None) -> tuple[Path, str]:
-    """The file and the class of a data source written in Python, ``python('module:Class')``.
+def python_file(owner: str, origin: str, folder: Path | None) -> tuple[Path, str]:
+    """The file and the class of what is written in Python, ``python('module:Class')``: the source
+    of a stream, or an aggregate.
 
     The author of the name may be able to write to the checkpoint only, so the file must lie in the
     one folder that the user who started the pipeline trusts.
     """
     if folder is None:
         raise InvalidSetting(
-            f"the stream {stream} reads from {source.path}, which would run Python code",
+            f"{owner} is written in Python, {origin}, which would run Python code",
             "if you trust the pipeline's folder, start with --allow-python "
             "(from Python Session(allow_python=folder))",
         )
-    module, name = _module_and_class(stream, source)
+    module, name = _module_and_class(owner, origin)
     trusted = folder.resolve()
     file = (trusted / f"{module}.py").resolve()
     if file.parent != trusted:
         raise InvalidSetting(
-            f"{module}.py of stream {stream} leads out of the folder {trusted}",
+            f"{module}.py of {owner} leads out of the folder {trusted}",
             "put the file itself into the pipeline's folder",
         )
     if not file.is_file():
         raise InvalidSetting(
-            f"there is no data source {source.path}: {trusted} has no file {module}.py",
+            f"there is no {origin} for {owner}: {trusted} has no file {module}.py",
             "write python('module:Class'), of a file beside the pipeline; it may import the class "
             "from an installed module",
         )
-    _check_class(stream, file, name)
+    _check_class(owner, file, name)
     return file, name
 
 
-def _module_and_class(stream: str, source: Connector) -> tuple[str, str]:
-    module, _, name = str(source.path).partition(":")
+def _module_and_class(owner: str, origin: str) -> tuple[str, str]:
+    module, _, name = origin.partition(":")
     if not (module.isidentifier() and name.isidentifier()):
         raise InvalidSetting(
-            f"{source.path} of stream {stream} is no class of a file beside the pipeline",
+            f"{origin} of {owner} is no class of a file beside the pipeline",
             "write python('module:Class'), where the pipeline's folder has a file module.py",
         )
     return module, name
 
 
-def _check_class(stream: str, file: Path, name: str) -> None:
+def _check_class(owner: str, file: Path, name: str) -> None:
     """Refuse a file that defines no such name, without running it."""
     try:
         module = ast.parse(file.read_bytes(), str(file))
     except (SyntaxError, ValueError) as error:
         raise InvalidSetting(
-            f"{file} of stream {stream} is not Python: {error}", "repair the file"
+            f"{file} of {owner} is not Python: {error}", "repair the file"
         ) from None
     names = set(_names_defined(module.body))
     if name not in names and not names & {"*", "__getattr__"}:
         raise InvalidSetting(
-            f"there is no data source {name} in {file} of stream {stream}",
+            f"there is no class {name} in {file} of {owner}",
             f"define a class {name} there, or import it there",
         )
 

@@ -1,4 +1,4 @@
-"""What exists: streams, relations, NRRs, views, queries and archives, with their declared schemas.
+"""What exists: streams, relations, NRRs, views, queries, archives and aggregates of users.
 
 A catalog is a value; declaring or dropping something gives another catalog. Names are found
 whatever the case of their letters, and are unique across all kinds.
@@ -17,6 +17,8 @@ from mayfly.errors import InvalidSetting
 from mayfly.lifetime import format_micros
 from mayfly.plan.expressions import Expression
 from mayfly.plan.logical_operators import (
+    GroupAggregate,
+    Node,
     Output,
     OutputKind,
     RelationScan,
@@ -24,6 +26,7 @@ from mayfly.plan.logical_operators import (
     check_letters,
 )
 from mayfly.plan.types import DataType, check_stored, parse_type
+from mayfly.plan.user_aggregates import AggregateDefinition
 
 TIME_TYPES = ("timestamp", "bigint")
 """Types a stream's time may have; BIGINT counts microseconds since the epoch."""
@@ -186,11 +189,12 @@ class ArchiveDefinition:
 
 
 Reader: TypeAlias = QueryDefinition | ArchiveDefinition | ViewDefinition
-Definition: TypeAlias = StreamDefinition | RelationDefinition | Reader
+Definition: TypeAlias = StreamDefinition | RelationDefinition | AggregateDefinition | Reader
 D = TypeVar(
     "D",
     StreamDefinition,
     RelationDefinition,
+    AggregateDefinition,
     QueryDefinition,
     ArchiveDefinition,
     ViewDefinition,
@@ -217,8 +221,9 @@ class Catalog:
     def declare(self, entry: Definition) -> Catalog:
         existing = self.lookup(entry.name)
         if existing is not None:
+            article = "an" if existing.kind[0] in "aN" else "a"
             raise InvalidSetting(
-                f"there is already a {existing.kind} called {existing.name}",
+                f"there is already {article} {existing.kind} called {existing.name}",
                 "choose another name, or DROP it first",
             )
         return replace(
@@ -234,6 +239,23 @@ class Catalog:
             )
         kept = {key: entry for key, entry in self.entries.items() if key != name.casefold()}
         return replace(self, entries=MappingProxyType(kept))
+
+    def with_code(self, plan: Output) -> Output:
+        """The plan with the classes of users' aggregates that this catalog has."""
+
+        def equipped(node: Node) -> Node:
+            if not isinstance(node, GroupAggregate) or not any(c.user for c in node.aggregates):
+                return node
+            users = {entry.name.casefold(): entry for entry in self.of_kind(AggregateDefinition)}
+            calls = [
+                replace(call, user=users.get(call.user.name.casefold())) if call.user else call
+                for call in node.aggregates
+            ]
+            return replace(node, aggregates=tuple(calls))
+
+        changed = plan.transform(equipped)
+        assert isinstance(changed, Output)
+        return changed
 
     def users(self, name: str) -> tuple[Reader, ...]:
         """The queries, archives and views that read something."""
@@ -252,6 +274,8 @@ def _read_by(plan: Output) -> set[str]:
             names.add(node.stream.casefold())
         elif isinstance(node, RelationScan):
             names.add(node.relation.casefold())
+        elif isinstance(node, GroupAggregate):
+            names |= {call.user.name.casefold() for call in node.aggregates if call.user}
     return names
 
 

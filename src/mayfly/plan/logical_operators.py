@@ -23,6 +23,7 @@ from mayfly.errors import InvalidSetting
 from mayfly.plan.expressions import Column, Expression, Value
 from mayfly.plan.serving_terms import Isolation, ServeClause
 from mayfly.plan.types import DataType
+from mayfly.plan.user_aggregates import AggregateDefinition
 from mayfly.plan.window_kinds import Window
 
 Schema: TypeAlias = tuple[Column, ...]
@@ -308,6 +309,10 @@ class AggregateCall:
     parameters: tuple[Value, ...] = ()
     approximate: bool = False
     """Whether a sketch may answer (the APPROX_ forms)."""
+    user: AggregateDefinition | None = field(default=None, compare=False)
+    """What users wrote, if the function is theirs; name and types say which it is."""
+    bound: str = ""
+    """``low`` or ``high``: not the answer of the sketch, but what the exact one is not beyond."""
 
     @property
     def nullable(self) -> bool:
@@ -395,7 +400,7 @@ class Sort(Node):
     """An order for Rstream and one-time queries, cut after ``limit`` rows.
 
     Ties, and everything where there are no keys, go by the row's values, so a limit is
-    deterministic.
+    deterministic. The last ``hidden`` columns of the input are there for the order alone.
     """
 
     inputs_of = ("child",)
@@ -403,6 +408,12 @@ class Sort(Node):
     keys: tuple[SortKey, ...]
     limit: int | None = None
     offset: int = 0
+    hidden: int = 0
+
+    @cached_property
+    def schema(self) -> Schema:
+        columns = self.child.schema
+        return columns[: len(columns) - self.hidden]
 
     def expressions(self) -> tuple[Expression, ...]:
         return tuple(key.expression for key in self.keys)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mayfly.plan.expressions import Case, Expression, Function
+from mayfly.plan.expressions import Case, Expression, Function, IsNull, Not, conjunction
 from mayfly.plan.logical_operators import AggregateCall
 from mayfly.plan.types import struct
 
@@ -24,6 +24,14 @@ def entry(keys: Sequence[Expression], value: Expression) -> Function:
     """A value with what it is ordered by."""
     types = {f"key{number}": key.type for number, key in enumerate(keys, start=1)}
     return Function("struct", (*keys, value), struct(**types, value=value.type), may_be_null=False)
+
+
+def complete_entry(parts: Sequence[Expression]) -> Expression:
+    """The values as one, NULL where some of them is."""
+    whole: Expression = entry(parts[:-1], parts[-1])
+    missing = [Not(IsNull(part)) for part in parts if part.nullable]
+    condition = conjunction(tuple(missing))
+    return whole if condition is None else Case((condition,), (whole,), None, whole.type)
 
 
 def directions(call: AggregateCall) -> tuple[str, ...]:

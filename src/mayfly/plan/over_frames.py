@@ -7,11 +7,12 @@ by its own time, with frames that end at the current row, no later row changes a
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
 
 from mayfly.lifetime import format_micros
+from mayfly.plan.aggregate_names import SPREADS
 from mayfly.plan.expressions import Column, Expression
 from mayfly.plan.logical_operators import AggregateCall, Equality, Node, Schema, SortKey
 from mayfly.plan.types import DataType
@@ -139,9 +140,8 @@ class FrameCall:
         if call is None or call.distinct:
             return False
         exact = call.argument is None or call.argument.type.name != "decimal"
-        spreads = ("var_samp", "stddev_samp", "var_pop", "stddev_pop")
         return call.function in ("count", "min", "max") or (
-            exact and call.function in ("sum", "avg", *spreads)
+            exact and call.function in ("sum", "avg", *SPREADS)
         )
 
     @property
@@ -176,7 +176,7 @@ class Over(Node):
     calls: tuple[FrameCall, ...]
     alias: str
     appends: bool
-    because: str
+    because: str = field(compare=False)
     limit: NumberLimit | None = None
 
     @cached_property
@@ -224,7 +224,7 @@ class AsofJoin(Node):
     ties: tuple[Expression, ...]
     padded: bool
     appends: bool
-    because: str
+    because: str = field(compare=False)
 
     @cached_property
     def schema(self) -> Schema:

@@ -232,7 +232,8 @@ def _call(call: AggregateCall) -> str:
     arguments = [argument, *(str(parameter) for parameter in call.parameters)]
     distinct = "DISTINCT " if call.distinct else ""
     approximate = "APPROX " if call.approximate else ""
-    return f"{approximate}{call.function.upper()}({distinct}{', '.join(arguments)})"
+    bound = f" {call.bound.upper()}" if call.bound else ""
+    return f"{approximate}{call.function.upper()}({distinct}{', '.join(arguments)}){bound}"
 
 
 def _argument(argument: Expression) -> str:

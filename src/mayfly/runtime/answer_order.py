@@ -16,4 +16,4 @@ def ordered(rows: pa.Table, sort: Sort) -> pa.Table:
     parts = order_parts(rows.rename_columns(names), sort.keys, names)
     ranks = [rank for part in parts for rank in exact_ranks(part)]
     listed = taken(rows, np.lexsort(ranks[::-1])) if ranks else rows
-    return listed.slice(sort.offset, sort.limit)
+    return listed.select([column.name for column in sort.schema]).slice(sort.offset, sort.limit)

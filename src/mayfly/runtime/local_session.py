@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from mayfly.cql import Create, Delete, Drop, Insert, OneTimeQuery, Update, bind_query, parse
 from mayfly.cql.statements import apply
+from mayfly.cql.users_calls import users_aggregate_of
 from mayfly.display import html_table, one_line
 from mayfly.errors import InvalidSetting
 from mayfly.kernels.evaluation import Evaluation
@@ -36,6 +37,7 @@ from mayfly.plan.logical_operators import Output
 from mayfly.plan.row_intake import Columns, arrow_of, columns_of
 from mayfly.plan.strategy import Joining, Strategy
 from mayfly.plan.time_zones import check_zone_in_use
+from mayfly.plan.user_aggregates import AggregateDefinition
 from mayfly.runtime.in_process import ContinuousRun
 from mayfly.runtime.one_time_query import OneTimePlan
 from mayfly.runtime.relation_log import Changing
@@ -74,6 +76,11 @@ class LocalSession:
             statements = parse(text, self.catalog)
         for statement in statements:
             match statement:
+                case Create(definition=AggregateDefinition(name=name)):
+                    raise InvalidSetting(
+                        f"CREATE AGGREGATE {name} would run Python code of a file",
+                        f"give its class: session.aggregate({name!r}, Class, takes=…, gives=…)",
+                    )
                 case Create(definition=definition):
                     self.catalog = apply(self.catalog, statement)
                     if isinstance(definition, RelationDefinition):
@@ -158,6 +165,13 @@ class LocalSession:
         self._relations[name.casefold()] = changing
 
     @known_settings()
+    def aggregate(self, name: str, code: type, *, takes: str | Sequence[str], gives: str) -> None:
+        """Make a class an aggregate: its ``add(x, …)`` takes the values of a row, ``merge(other)``
+        those of another instance, ``result()`` is the answer; ``subtract(x, …)``, if it has one,
+        undoes an ``add``. ``takes=("BIGINT",), gives="DOUBLE"`` are the types."""
+        self.catalog = self.catalog.declare(users_aggregate_of(name, code, takes, gives))
+
+    @known_settings()
     def query(
         self,
         cql: str,
@@ -182,14 +196,15 @@ class LocalSession:
         way, without = Strategy.named(strategy), names("without", without)
         with in_zone(self.zone):
             joining = Joining.MULTIWAY if isinstance(joins, Evaluation) else Joining.named(joins)
-            chosen = optimize(
-                self._bound(cql), strategy=way, without=without, joining=joining
-            ).chosen
+            optimized = optimize(self._bound(cql), strategy=way, without=without, joining=joining)
+        chosen, sharing = optimized.chosen, optimized.context.sharing
         assert isinstance(chosen.plan, Output)
         weak, strict = "weak-distinct" not in without, chosen.strict
         ways = joins if isinstance(joins, Evaluation) else joining
         prunes, panes = (rule not in without for rule in ("early-pruning", "panes"))
-        program = compile_plan(chosen.plan, self.catalog, way, weak, ways, strict, prunes, panes)
+        program = compile_plan(
+            chosen.plan, self.catalog, way, weak, ways, strict, prunes, panes, sharing
+        )
         room = checked_state_bytes(max_state_bytes)
         reach = None if history is None else duration(history)
         run = ContinuousRun(program, self.catalog, self._relations, buckets, room, self.zone, reach)

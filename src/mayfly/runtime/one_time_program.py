@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -20,14 +19,13 @@ from mayfly.plan.types import BIGINT
 from mayfly.runtime.in_process import ContinuousRun
 from mayfly.runtime.table_use import TableUse
 
-if TYPE_CHECKING:
-    from mayfly.physical.explain.explanation import Explanation
-
 
 @dataclass(frozen=True)
 class OneTimeProgram:
     """A compiled one-time query."""
 
+    plan: Output
+    """The one that the optimizer chose."""
     program: Program
     catalog: Catalog
     """The tables as streams, all of whose rows have one time; streams as they come."""
@@ -46,7 +44,7 @@ class OneTimeProgram:
         uses = {name: TableUse.of(table, chosen.plan) for name, table in tables.items()}
         run = run_catalog(chosen.plan, catalog, reads, feeds)
         program = compile_plan(chosen.plan, run, strict=chosen.strict)
-        return OneTimeProgram(program, run, tables, uses)
+        return OneTimeProgram(chosen.plan, program, run, tables, uses)
 
     def answer(
         self, rows: Mapping[str, pa.Table], streams: Mapping[str, pa.Table], time: int
@@ -77,22 +75,6 @@ def run_catalog(
         assert isinstance(stream, StreamDefinition)
         listed = listed.declare(replace(stream, slack=0, max_gap=None))
     return listed
-
-
-def explained(
-    plan: Output, catalog: Catalog, reads: Sequence[str], feeds: Sequence[str], text: str
-) -> tuple[Explanation, Mapping[str, TableUse]]:
-    """The plan that would run, and what it needs of each table."""
-    from mayfly.physical.explain.explainer import explain
-
-    explanation = explain(plan, run_catalog(plan, catalog, reads, feeds), text)
-    # What never expires grows without bound only in a query that goes on.
-    answered_once = tuple(
-        replace(entry, physical=replace(entry.physical, warnings=())) for entry in explanation.plans
-    )
-    explanation = replace(explanation, plans=answered_once)
-    chosen = explanation.chosen.physical.output
-    return explanation, {name: TableUse.of(definition_of(catalog, name), chosen) for name in reads}
 
 
 def definition_of(catalog: Catalog, name: str) -> RelationDefinition:

@@ -24,7 +24,8 @@ from mayfly.runtime.prepared_query import PreparedQuery
 from mayfly.runtime.table_sources import FILES, StreamSource, Synopses, TableSource
 
 if TYPE_CHECKING:
-    from mayfly.physical.explain.explanation import Explanation
+    from mayfly.runtime.one_time_explanation import OneTimeExplanation
+    from mayfly.runtime.table_use import TableUse
 
 
 @dataclass(frozen=True)
@@ -63,20 +64,28 @@ class OneTimePlan:
         """The streams that the query names."""
         return tuple(self.streams[name] for name in self.query.feeds)
 
-    def explain(self) -> Explanation:
-        """The plan that would run, and how it reads each table."""
-        from mayfly.runtime.one_time_program import explained
+    def explain(self) -> OneTimeExplanation:
+        """How it reads each table, and the plan that would run."""
+        # Here: few queries are explained.
+        from mayfly.runtime.one_time_explanation import OneTimeExplanation, Step
 
         query = self.query
-        explanation, uses = explained(
-            query.unsorted, query.catalog, query.reads, query.feeds, query.text
-        )
-        reads = [
-            (self.tables[name].name, self.tables[name].access(use.keys))
-            for name, use in uses.items()
-        ]
+        row_read = query.row_read
+        if row_read is not None:
+            chosen, uses = query.sort.child, dict.fromkeys(query.reads, row_read.use)
+        else:
+            chosen, uses = query.program.plan.child, dict(query.program.uses)
+        reads = [(self.tables[name].name, self._access(name, use)) for name, use in uses.items()]
         reads += [(stream.name, stream.access()) for stream in self.feeds]
-        return replace(explanation, reads=tuple(reads))
+        ordered = query.sort if query.sort is query.bound.child else None
+        root = chosen if ordered is None else replace(ordered, child=chosen)
+        step = Step.of(root, query.reads)
+        return OneTimeExplanation(query.text, tuple(reads), step, row_read is not None)
+
+    def _access(self, name: str, use: TableUse) -> str:
+        table = self.tables[name]
+        words = table.access(use.keys)
+        return words if name in self.query.synopses else f"{table.kind}, {words}"
 
     def instant(self, default: int) -> int:
         """The latest instant that all views show; without views the last one of streams, or else

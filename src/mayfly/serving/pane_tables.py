@@ -27,7 +27,8 @@ from mayfly.kernels.stateless import satisfying
 from mayfly.lifetime import MIN_TIME, format_micros, instant_text
 from mayfly.optimizer.optimize import optimize
 from mayfly.physical.compiler import compile_plan
-from mayfly.physical.pane_plan import PanePlan, obstacle
+from mayfly.physical.pane_limits import obstacle
+from mayfly.physical.pane_plan import PanePlan
 from mayfly.physical.shared_program import canonical
 from mayfly.plan.catalog import Catalog, ColumnDefinition
 from mayfly.plan.expressions import Column, Expression, conjunction

@@ -29,12 +29,7 @@ def open(path: Place, *, archives: Mapping[str, Place] | None = None) -> Pipelin
     """
     if not is_pipeline_file(path):
         return PipelineReader.open(path, archives)
-    checkpoint = checkpoint_of(path)
-    if not Repository.exists(checkpoint):
-        raise StorageError(
-            f"{os.fspath(path)} has no checkpoint yet: there is none at {checkpoint}",
-            "run it: mayfly run FILE; or name the checkpoint it runs on",
-        )
+    checkpoint = existing_checkpoint_of(path)
     return PipelineReader.open(checkpoint, {**archives_of(path), **(archives or {})})
 
 
@@ -45,6 +40,17 @@ def is_pipeline_file(path: Place) -> bool:
 def checkpoint_of(file: Place) -> Path:
     """Where ``mayfly run`` keeps the state of a file, if no other place is named."""
     return Path(file).with_suffix(".state")
+
+
+def existing_checkpoint_of(file: Place) -> Path:
+    """Of a file that was run before: it must be there."""
+    checkpoint = checkpoint_of(file)
+    if not Repository.exists(checkpoint):
+        raise StorageError(
+            f"{os.fspath(file)} has no checkpoint yet: there is none at {checkpoint}",
+            "run it: mayfly run FILE; or name the checkpoint it runs on",
+        )
+    return checkpoint
 
 
 def archives_of(file: Place) -> dict[str, Path]:

@@ -55,6 +55,7 @@ from mayfly.storage import Manifest, Repository
 
 if TYPE_CHECKING:
     from mayfly.physical.explain.explanation import Explanation
+    from mayfly.runtime.one_time_explanation import OneTimeExplanation
     from mayfly.serving.pane_tables import PaneTables
     from mayfly.serving.stored_archive import StoredArchive
     from mayfly.serving.stored_panes import StoredPanes
@@ -318,7 +319,7 @@ class PipelineReader:
         return self.latest() if newest else self
 
     @known_settings()
-    def explain(self, query: str) -> Explanation:
+    def explain(self, query: str) -> Explanation | OneTimeExplanation:
         """The plan of a query of the pipeline, by its name, or of a one-time query."""
         with in_zone(self.zone):
             view = self.views.get(query)

@@ -45,6 +45,7 @@ from mayfly.plan.catalog import (
     ViewDefinition,
 )
 from mayfly.plan.logical_operators import OutputKind
+from mayfly.plan.user_aggregates import AggregateDefinition
 from mayfly.runtime.answer import QueryAnswer
 from mayfly.runtime.one_time_query import OneTimePlan, OneTimeSources
 from mayfly.runtime.relation_log import Changing
@@ -58,9 +59,10 @@ from mayfly.storage import Repository
 if TYPE_CHECKING:
     from mayfly.physical.explain.explanation import Explanation
     from mayfly.physical.explain.sharing import Sharing
+    from mayfly.runtime.one_time_explanation import OneTimeExplanation
     from mayfly.serving.stored_archive import StoredArchive
 
-Outcome: TypeAlias = "QueryAnswer | Explanation | pa.Table | str"
+Outcome: TypeAlias = "QueryAnswer | Explanation | OneTimeExplanation | pa.Table | str"
 """An answer, a plan, a list, or a word about what was done."""
 
 
@@ -296,6 +298,8 @@ class SqlSession:
 def _columns(entry: Definition) -> tuple[ColumnDefinition, ...]:
     if isinstance(entry, StreamDefinition | RelationDefinition):
         return entry.columns
+    if isinstance(entry, AggregateDefinition):
+        return tuple(ColumnDefinition(str(kind), kind) for kind in entry.takes)
     return tuple(
         ColumnDefinition(column.name, column.type, column.nullable) for column in entry.plan.schema
     )

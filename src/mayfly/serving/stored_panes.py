@@ -18,14 +18,16 @@ import pyarrow as pa
 from mayfly.checkpoint.operator_state import Stored, load_state
 from mayfly.kernels.lifetime_rows import chosen, numbers
 from mayfly.kernels.pane_edges import Family, families_of, period_of, reach_of
-from mayfly.kernels.pane_partials import ROWS
 from mayfly.kernels.pane_store import PaneStore
 from mayfly.lifetime import MIN_TIME, NEVER
 from mayfly.optimizer.optimize import optimize
-from mayfly.physical.pane_plan import PanePlan, obstacle, rows_because, slid_window
+from mayfly.physical.pane_limits import obstacle
+from mayfly.physical.pane_plan import PanePlan
 from mayfly.physical.program import Task
 from mayfly.physical.shared_program import ClockGroup, canonical, digest, fingerprint
+from mayfly.physical.slides import rows_because, slid_window
 from mayfly.plan.logical_operators import GroupAggregate, Output
+from mayfly.plan.pane_functions import ROWS
 from mayfly.plan.strategy import Strategy
 from mayfly.plan.window_kinds import Range
 from mayfly.serving.tables import View
@@ -91,11 +93,15 @@ class StoredPanes:
 
     def is_cut(self, instant: int) -> bool:
         """Whether no pane reaches across an instant."""
-        before = self.first is None or instant < self.first
+        before = self.first is None or (instant < self.first and self._has_all_since(self.first))
         return any(
             (instant - phase) % period == 0 and (before or self._since[period, phase] <= instant)
             for period, phase in self._families
         )
+
+    def _has_all_since(self, first: int) -> bool:
+        """Whether no window has yet left the first rows behind."""
+        return self._since.get(ROWS, NEVER) < first
 
     def known_since(self, names: Iterable[str]) -> int:
         """Since when all rows are in these numbers."""

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from mayfly.checkpoint.result_log import SHARES
 from mayfly.checkpoint.stored_relations import relation_at
 from mayfly.checkpoint.stored_results import TIMESTAMP, StoredResults, check_kept
+from mayfly.display import counted
 from mayfly.errors import InvalidSetting, VersionExpired
 from mayfly.kernels.delta import column_name
 from mayfly.lifetime import MIN_TIME, NEVER, instant_text
@@ -160,6 +161,11 @@ class View:
             yield f"{self.name} was added later and does not know all earlier rows, {until}"
         yield from rows_left_out(self.manifest, self._registered.get("streams", ()))
 
+    @property
+    def logged_rows(self) -> int:
+        """Rows in the files of its results, with those that are merged later."""
+        return sum(segment.rows for segment in self._stored(()).logged(self.manifest))
+
     def _stored(self, columns: Sequence[str], times: Sequence[str] = ()) -> StoredResults:
         own = {column.name: column for column in self.plan.schema}
         fields = [(name, arrow_type(own[name].type)) for name in columns]
@@ -208,7 +214,8 @@ def rows_left_out(manifest: Manifest, streams: Iterable[str]) -> Iterator[str]:
     for figure, words in (("shed", "left out on purpose"), ("beyond", "beyond MAX GAP")):
         for stream in streams:
             if count := totals.get(figure, {}).get(stream, 0):
-                yield f"{count:,} rows of {stream} were {words}"
+                verb = "was" if count == 1 else "were"
+                yield f"{counted(count, 'row')} of {stream} {verb} {words}"
 
 
 def _begins_or_ends(batch: pa.RecordBatch, since: int, until: int) -> pa.Array:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from mayfly.display import counted
 from mayfly.errors import InvalidSetting
 from mayfly.synopses.contents import Aggregate, Keys, TableAlgebra, content_for
 from mayfly.synopses.dyadic_intervals import DyadicIntervals
@@ -51,7 +52,7 @@ class RowWindows:
         """The keys and ``value`` of each group over the last so many rows that fill panes."""
         if not 0 < rows <= self.most or rows % self.step:
             raise InvalidSetting(
-                f"the last {rows} rows",
+                f"the last {counted(rows, 'row')}",
                 f"ask for at most {self.most}, in steps of {self.step}",
             )
         panes = min(rows // self.step, self.synopsis.covers)

@@ -158,3 +158,48 @@ def top(rng: Random, window: str) -> TwoTexts:
         f"SELECT tau, {columns} FROM (SELECT tau, k, i, x, t, {function}() OVER (PARTITION BY tau"
         f"{f', {key}' if key else ''} ORDER BY {order}{ties}) AS n FROM s) WHERE {condition}",
     )
+
+
+# ── rows with partners, of joins and unions ───────────────────────────────────────────────
+
+_ROWS = (
+    ("(SELECT k, i, x FROM s [{w}]) s JOIN r [{w}] ON s.k = r.k",
+     "s JOIN r ON s.tau = r.tau AND s.k = r.k"),
+    ("(SELECT k, i, x FROM s [{w}]) s LEFT JOIN r [{w}] ON s.i = r.k",
+     "s LEFT JOIN r ON s.tau = r.tau AND s.i = r.k"),
+    ("(SELECT k + 1 AS k, i FROM s [{w}] WHERE x > 0) s JOIN r [{w}] ON s.i = r.k",
+     "(SELECT tau, k + 1 AS k, i FROM s WHERE x > 0) s JOIN r ON s.tau = r.tau AND s.i = r.k"),
+    ("(SELECT k, i FROM s [{w}] UNION ALL SELECT s.i, r.k FROM s [{w}] JOIN r [{w}] ON s.k = r.k) "
+     "s",
+     "(SELECT tau, k, i FROM s UNION ALL SELECT s.tau, s.i, r.k FROM s JOIN r ON s.tau = r.tau "
+     "AND s.k = r.k) s"),
+)  # fmt: skip
+_PARTNERS = (
+    "EXISTS (SELECT * FROM s{w} p WHERE p.i = s.k{tau})",
+    "EXISTS (SELECT * FROM r{w} p WHERE p.k = s.i AND p.z > 0{tau})",
+    "EXISTS (SELECT * FROM r{w} p WHERE p.k = s.k AND p.k >= s.i{tau})",
+    "s.k IN (SELECT p.i FROM s{w} p WHERE p.x > 0{tau})",
+)
+
+
+def partners(rng: Random, window: str) -> TwoTexts:
+    """EXISTS, IN and SEMI JOIN over joins, outer joins, projections and unions."""
+    cql_from, sql_from = rng.choice(_ROWS)
+    columns = "s.k, s.i" if "UNION" in cql_from else "s.k, s.i, r.k AS o"
+    if rng.random() < 0.3:
+        word, exists = rng.choice((("SEMI", "EXISTS"), ("ANTI", "NOT EXISTS")))
+        by = rng.choice(("p.i = s.k", "p.i = s.k AND s.i > 0", "p.k = s.k AND p.x > 0",
+                         "p.k = s.k AND p.i < s.i"))  # fmt: skip
+        cql_from = cql_from.format(w=window)
+        return TwoTexts(
+            f"SELECT {columns} FROM {cql_from} LEFT {word} JOIN s [{window}] p ON {by}",
+            f"SELECT s.tau, {columns} FROM {sql_from} WHERE {exists} "
+            f"(SELECT * FROM s p WHERE {by} AND p.tau = s.tau)",
+        )
+    conditions = rng.sample(_PARTNERS, rng.choice((1, 1, 2)))
+    cql = " AND ".join(part.format(w=f" [{window}]", tau="") for part in conditions)
+    sql = " AND ".join(part.format(w="", tau=" AND p.tau = s.tau") for part in conditions)
+    return TwoTexts(
+        f"SELECT {columns} FROM {cql_from.format(w=window)} WHERE {cql}",
+        f"SELECT s.tau, {columns} FROM {sql_from} WHERE {sql}",
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mayfly.plan.finished_operators import InWindows
 from mayfly.plan.logical_operators import (
     AggregateCall,
     AntiJoin,
@@ -21,6 +22,7 @@ from mayfly.plan.logical_operators import (
     Top,
     UnionAll,
 )
+from mayfly.plan.over_frames import AsofJoin, Over
 from mayfly.plan.unnest import Unnest
 
 
@@ -55,6 +57,10 @@ def _details(node: Node) -> str:
             return f"{value.sql()} as {names}{' outer' if outer else ''}"
         case GroupAggregate():
             return _grouping(node)
+        case InWindows(windows=windows):
+            return windows.cql()
+        case Over(appends=appends, because=because) | AsofJoin(appends=appends, because=because):
+            return f"{'append-only' if appends else 'view'}: {because}"
         case UnionAll(alias=alias):
             return f"{alias}: " if alias else ""
         case (

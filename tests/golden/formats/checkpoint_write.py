@@ -2,21 +2,28 @@
 
 python -m tests.golden.formats.checkpoint_write tests/golden/formats/checkpoint-version-1 1
 python -m tests.golden.formats.checkpoint_write tests/golden/formats/checkpoint-panes panes
+python -m tests.golden.formats.checkpoint_write tests/golden/formats/checkpoint-windows windows
+
+The last word is a state format, or panes, joins, windows or aggregates for the checkpoints of that
+name.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 import pyarrow as pa
 
+from mayfly.optimizer.rules.first_last import FIRST_LAST
 from mayfly.optimizer.rules.share_panes import SHARING
+from mayfly.physical.program import Program
 from mayfly.plan.strategy import Strategy
 from mayfly.storage import vacuum
 from tests.property.continuous_cases import SECOND, Row, catalog, table_of
-from tests.property.shared_runs import HereRunner, runner_of
+from tests.property.shared_runs import HereRunner, program_of, runner_of
+from tests.property.window_texts import TEXTS
 
 NULLS = "NOT EXISTS (SELECT * FROM s2 [RANGE 6 s] y WHERE y.k = x.k"
 PAIRS = "SELECT x.k AS k, x.g AS g FROM s1 [RANGE 10 s] x, s2 [RANGE 6 s] y WHERE x.k = y.k"
@@ -74,6 +81,35 @@ PANES = {
     " HAVING SUM(v) > 9",
 }
 """Aggregates over windows with SLIDE, some of them answered in one pass."""
+_JOINED = "FROM s1 [RANGE {} s SLIDE {} s] x, s2 [RANGE {} s SLIDE {} s] y WHERE x.k = y.k"
+JOINS = {
+    "short": f"SELECT x.g AS g, SUM(y.v) AS s, COUNT(*) AS n {_JOINED.format(6, 2, 6, 2)}"
+    " GROUP BY x.g",
+    "long": f"SELECT x.g AS g, SUM(y.v) AS s, MAX(x.v) AS m {_JOINED.format(12, 4, 8, 4)}"
+    " GROUP BY x.g",
+    "some": f"SELECT AVG(y.x) AS a, COUNT(DISTINCT x.v) AS d {_JOINED.format(9, 3, 9, 3)}"
+    " AND x.v > 3",
+}
+"""Aggregates over one join that they share."""
+AGGREGATES = {
+    "ordered": "SELECT g, FIRST(v) AS a, LAST(x) AS b, MIN_BY(v, x) AS c, MAX_BY(k, v) AS d"
+    " FROM s1 [RANGE 10 s] GROUP BY g",
+    "lists": "SELECT k, COLLECT_LIST(v) AS a, STRING_AGG(g, '-') AS b, COLLECT_SET(g) AS c,"
+    " STRING_AGG(DISTINCT g, '+') AS d FROM s1 [RANGE 10 s] GROUP BY k",
+    "positions": "SELECT g, PERCENTILE(x, 0.3) AS a, QUANTILE(v, 0.7) AS b, MEDIAN(x) AS c,"
+    " MODE(k) AS d, TOP(k, 2) AS e FROM s1 [RANGE 10 s] GROUP BY g",
+    "spreads": "SELECT g, VAR_POP(x) AS a, STDDEV(v) AS b, CORR(x, v) AS c, COVAR_SAMP(v, k) AS d"
+    " FROM s1 [RANGE 10 s] GROUP BY g",
+    "distinct": "SELECT g, SUM(DISTINCT k) AS a, AVG(DISTINCT x) AS b, COUNT(DISTINCT k, v) AS c"
+    " FROM s1 [RANGE 10 s] GROUP BY g",
+    "conditions": "SELECT BOOL_AND(v > 3) AS a, BOOL_OR(k = 1) AS b, COUNT_IF(x > 2) AS c,"
+    " SUM(v) FILTER (WHERE k > 1) AS d FROM s1 [ROWS 5]",
+    "rollup": "SELECT g, k, COUNT(*) AS n, GROUPING(k) AS o FROM s1 [RANGE 10 s]"
+    " GROUP BY ROLLUP(g, k)",
+    "sets": "SELECT g, k, SUM(v) AS s FROM s1 [RANGE 10 s] GROUP BY GROUPING SETS ((g, k), k, ())",
+    "cube": "SELECT g, k, MAX(v) AS s FROM s1 [RANGE 6 s] GROUP BY CUBE(g, k)",
+}
+"""The aggregates and groupings beside those of state format 5."""
 WRITTEN = 2
 """So many batches are in the golden checkpoints; the others come after."""
 
@@ -95,12 +131,31 @@ def _row(stream: str, n: int) -> Row:
 def golden_runner(folder: Path, version: int) -> HereRunner:
     strategy = STRATEGIES[version]
     return runner_of(
-        folder, catalog(0), QUERIES[version], buckets=2, strategy=strategy, panes=False
-    )
+        folder, catalog(0), QUERIES[version], buckets=2, strategy=strategy, panes=False,
+        sharing=SHARING - {FIRST_LAST.name},
+    )  # fmt: skip
 
 
 def panes_runner(folder: Path, sharing: Collection[str] = SHARING) -> HereRunner:
     return runner_of(folder, catalog(0), PANES, buckets=2, sharing=sharing)
+
+
+def joins_runner(folder: Path, buckets: int = 2) -> HereRunner:
+    return runner_of(folder, catalog(0), JOINS, buckets, programs=joined_programs())
+
+
+def joined_programs() -> dict[str, Program]:
+    peers = tuple(JOINS.values())
+    return {name: program_of(cql, catalog(0), peers=peers) for name, cql in JOINS.items()}
+
+
+def windows_runner(folder: Path) -> HereRunner:
+    """Finished windows, OVER and ASOF JOIN."""
+    return runner_of(folder, catalog(0), TEXTS, buckets=2)
+
+
+def aggregates_runner(folder: Path) -> HereRunner:
+    return runner_of(folder, catalog(0), AGGREGATES, buckets=2, panes=False)
 
 
 def write(runner: HereRunner) -> None:
@@ -111,4 +166,10 @@ def write(runner: HereRunner) -> None:
 
 if __name__ == "__main__":
     place, kind = Path(sys.argv[1]), sys.argv[2]
-    write(panes_runner(place) if kind == "panes" else golden_runner(place, int(kind)))
+    named: dict[str, Callable[[Path], HereRunner]] = {
+        "panes": panes_runner,
+        "joins": joins_runner,
+        "windows": windows_runner,
+        "aggregates": aggregates_runner,
+    }
+    write(named[kind](place) if kind in named else golden_runner(place, int(kind)))

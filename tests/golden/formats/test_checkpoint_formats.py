@@ -11,24 +11,35 @@ import pytest
 from mayfly.checkpoint.operator_state import Stored, load_state
 from mayfly.errors import UnsupportedFormat
 from mayfly.faults import on_reach
+from mayfly.kernels.join_panes import JoinPaneStore
+from mayfly.kernels.window_join import JoinRows
 from mayfly.optimizer.rules.share_panes import CS2, SHARING
+from mayfly.physical.shared_program import shared
 from mayfly.plan.strategy import Strategy
 from mayfly.runtime.in_process import ContinuousRun
 from mayfly.spark.stream.query_checkpoint import RegisteredQueries, opened
+from mayfly.spark.stream.query_migration import QueryMigration
 from mayfly.spark.stream.state_format import CURRENT, STATE_FORMAT, upgrade_state
 from mayfly.storage import Repository, SetProperties, vacuum, verify
 from tests.golden.formats.checkpoint_write import (
+    AGGREGATES,
+    JOINS,
     PANES,
     QUERIES,
     STRATEGIES,
     WRITTEN,
+    aggregates_runner,
     batches,
     golden_runner,
+    joined_programs,
+    joins_runner,
     panes_runner,
+    windows_runner,
     write,
 )
 from tests.property.continuous_cases import SECOND, catalog, told
 from tests.property.shared_runs import HereRunner, program_of, results_of, runner_of
+from tests.property.window_texts import TEXTS
 
 GOLDEN = Path(__file__).parent
 ROW_COUNTS = ["task/2f892b38359619bd", "task/aad4f94db5e1790f", "task/dfd5a2589d43ad8f"]
@@ -91,6 +102,46 @@ def test_a_checkpoint_with_panes_goes_on(tmp_path: Path) -> None:
     assert len(logs) == 3
     assert len(set(logs)) == 2
     assert continued_with(runner, PANES, Strategy.UPA)
+
+
+def test_a_checkpoint_with_values_of_a_shared_join_goes_on(tmp_path: Path) -> None:
+    shutil.copytree(GOLDEN / "checkpoint-joins", tmp_path / "ck")
+    runner = joins_runner(tmp_path / "ck")
+    assert upgrade_state(runner.repository, runner.dataflow.program).properties[STATE_FORMAT] == 5
+    RegisteredQueries(runner.repository, 2, {}).check_claimed(runner.dataflow.stages)
+    kinds = [type(task.operator) for task in runner.dataflow.stages.tasks]
+    assert (kinds.count(JoinRows), kinds.count(JoinPaneStore)) == (1, 2)
+    assert continued_with(runner, JOINS, Strategy.UPA)
+
+
+def test_values_of_a_shared_join_move_to_other_buckets(tmp_path: Path) -> None:
+    shutil.copytree(GOLDEN / "checkpoint-joins", tmp_path / "ck")
+    program = shared(joined_programs(), {})
+    for buckets in (3, 1):
+        repository = Repository.open(tmp_path / "ck", sync=False)
+        named: dict[str, dict[str, str]] = {name: {} for name in JOINS}
+        QueryMigration(repository, program, program, buckets, named).carry_out()
+        assert repository.current().properties["buckets"] == buckets
+    assert continued_with(joins_runner(tmp_path / "ck", 1), JOINS, Strategy.UPA)
+
+
+def test_a_checkpoint_within_finished_windows_goes_on(tmp_path: Path) -> None:
+    """With open sessions, frames of OVER and the latest rows of ASOF JOIN."""
+    shutil.copytree(GOLDEN / "checkpoint-windows", tmp_path / "ck")
+    runner = windows_runner(tmp_path / "ck")
+    assert upgrade_state(runner.repository, runner.dataflow.program).properties[STATE_FORMAT] == 5
+    RegisteredQueries(runner.repository, 2, {}).check_claimed(runner.dataflow.stages)
+    assert continued_with(runner, TEXTS, Strategy.UPA)
+
+
+def test_a_checkpoint_with_all_aggregates_goes_on(tmp_path: Path) -> None:
+    shutil.copytree(GOLDEN / "checkpoint-aggregates", tmp_path / "ck")
+    runner = aggregates_runner(tmp_path / "ck")
+    before = runner.repository.current().properties
+    assert before[STATE_FORMAT] == CURRENT == 5
+    assert upgrade_state(runner.repository, runner.dataflow.program).properties == before
+    RegisteredQueries(runner.repository, 2, {}).check_claimed(runner.dataflow.stages)
+    assert continued_with(runner, AGGREGATES, Strategy.UPA)
 
 
 def test_groups_that_counted_rows_of_panes_are_refused(tmp_path: Path) -> None:

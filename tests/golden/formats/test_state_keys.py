@@ -17,9 +17,12 @@ from tests.golden.formats.checkpoint_write import QUERIES
 from tests.property.continuous_cases import catalog
 from tests.property.shared_runs import program_of
 from tests.property.test_migration import MORE, TEXTS
+from tests.property.window_texts import TEXTS as WINDOWS
 
 GOLDEN = Path(__file__).parent / "state-keys.json"
-TEXT = sorted({*MORE, *TEXTS, *(cql for some in QUERIES.values() for cql in some.values())})
+TEXT = sorted(
+    {*MORE, *TEXTS, *WINDOWS.values(), *(cql for some in QUERIES.values() for cql in some.values())}
+)
 
 
 def keys() -> dict[str, dict[str, dict[str, list[str]]]]:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mayfly.arrays.order import Int64s
-from mayfly.kernels.join_pairs import first_at_least, matching_pairs
+from mayfly.kernels.join_pairs import FEW, GROWTH, first_at_least, matching_pairs
 
 Side = list[tuple[int, int, int]]
 """Rows as (code, ts, length of life)."""
@@ -44,7 +44,10 @@ def test_the_pairs_of_a_double_loop_at_most_room_at_a_time(
     pieces = found(left, right, room)
     assert [pair for piece in pieces for pair in piece] == double_loop(left, right)
     assert all(0 < len(piece) <= room for piece in pieces)
-    assert all(len(piece) == room for piece in pieces[:-1])
+    sizes = [len(piece) for piece in pieces[:-1]]
+    assert sizes == sorted(sizes), "arrays grow"
+    first = FEW * max(len(left), len(right))
+    assert all(size in (room, *(first * GROWTH**n for n in range(4))) for size in sizes)
 
 
 def test_every_resume_point_of_one_crowded_case() -> None:
@@ -109,3 +112,11 @@ def test_galloping_lands_everywhere_in_a_long_run() -> None:
         for code in range(-1, 402):
             expected = max(start, min(200, -(-code // 2)))
             assert first_at_least(codes, start, len(codes), code) == expected
+
+
+def test_arrays_grow_when_rows_meet_often() -> None:
+    """A hot key comes in few pieces, although the first arrays are small."""
+    count = 64
+    side = (np.zeros(count, np.int64), np.arange(count), np.full(count, 1000))
+    pieces = [len(left) for left, _ in matching_pairs(side, side, 1 << 20)]
+    assert pieces == [FEW * count, GROWTH * FEW * count, count**2 - (1 + GROWTH) * FEW * count]

@@ -12,8 +12,9 @@ import pyarrow as pa
 import pytest
 
 from mayfly.kernels.delta import payload
-from mayfly.kernels.pane_partials import COUNT, MAX, MIN, ROWS, SUM, PaneNumber, PanePartials
+from mayfly.kernels.pane_partials import PaneNumber, PanePartials
 from mayfly.plan.expressions import Column
+from mayfly.plan.pane_functions import COUNT, MAX, MIN, ROWS, SUM
 from mayfly.plan.types import BIGINT, DOUBLE, STRING, DataType, decimal
 from mayfly.plan.window_kinds import Range, Slide
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Hashable
 from decimal import Decimal
 from pathlib import Path
@@ -21,7 +22,7 @@ from mayfly.kernels.group_by import GroupRows, GroupState
 from mayfly.kernels.interval import Interval
 from mayfly.kernels.kept_rows import KeptRows, Shape
 from mayfly.kernels.lifetime_rows import RowRun
-from mayfly.kernels.resident import RESIDENTS, Part, Residents
+from mayfly.kernels.resident import RESIDENTS, Part, Residents, place_of
 from mayfly.kernels.room import Touched
 from mayfly.runtime.in_process import ContinuousRun
 from mayfly.storage.directory import Directory
@@ -174,6 +175,36 @@ def test_memory_is_bounded_and_the_latest_used_stay() -> None:
     assert residents.take("other", kept[1]) == {}
     residents.put("q", kept[3], {1: larger})
     assert residents.take("q", kept[3]) == {}, "larger than all the room"
+
+
+def test_nothing_is_held_of_rows_that_nobody_has() -> None:
+    """Rows in memory end with the state that has them; those of files may be loaded again."""
+    residents = Residents()
+    part: dict[Hashable, Part] = {"m": (np.zeros(50, np.int64),)}
+    run = RowRun.of(pa.table({"_ts": [1], "_exp": [9]}))
+    kept = KeptRows(Shape(), (run,))
+    residents.put("q", kept, {1: part})
+    residents.put("other", kept, {1: part})
+    residents.move(place_of(kept), ("a file",))
+    residents.put("q", kept, {1: part})
+    assert len(residents) == 3
+    del run, kept
+    assert (len(residents), residents.bytes) == (2, 800)
+
+
+def test_queries_that_are_over_leave_nothing() -> None:
+    gc.collect()  # what other tests left must not hide what stays here
+    held, entries = pa.total_allocated_bytes(), len(RESIDENTS)
+    rows = [{"ts": ts, "n": ts, "k": 0, "x": ts, "t": "", "d": 0} for ts in range(5000)]
+    for _ in range(2):
+        run = run_of("COUNT(*) AS c, MAX(x) AS m", "RANGE 9000 us")
+        run.feed({"s": rows})
+        assert len(RESIDENTS) == entries + 1
+        del run
+    gc.collect()
+    # Less where a cache of the process was given back meanwhile.
+    assert pa.total_allocated_bytes() <= held
+    assert len(RESIDENTS) == entries
 
 
 def test_rows_that_died_in_a_run_that_lives_on_are_not_counted() -> None:

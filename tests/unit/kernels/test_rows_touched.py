@@ -8,6 +8,7 @@ import pytest
 
 from mayfly import LocalSession
 from mayfly.runtime.in_process import ContinuousRun
+from mayfly.testing.users_forms import declare_users_aggregates
 
 S, T = "s [RANGE {0} us]", "t [RANGE {0} us]"
 FORMS = {
@@ -58,6 +59,9 @@ FORMS = {
     f"AS n FROM {S}) q WHERE n <= 2",
     "best values of each group": "SELECT k, x FROM (SELECT k, x, DENSE_RANK() OVER (PARTITION BY x "
     f"ORDER BY k) AS n FROM {S}) q WHERE n < 3",
+    "aggregates of users": f"SELECT k, extent(x) AS a FROM {S} GROUP BY k",
+    "aggregates of users that take back": f"SELECT k, dot(x, k) AS a FROM {S} GROUP BY k",
+    "aggregates of users over all rows": f"SELECT extent(x) AS a, dot(x, k) AS b FROM {S}",
     "left join with a relation": f"SELECT s.k, r.b FROM {S} LEFT JOIN r ON s.k = r.a",
     "left join with an NRR": f"SELECT s.k, n.b FROM {S} LEFT JOIN n ON s.k = n.a",
 }
@@ -68,6 +72,7 @@ def started(query: str) -> ContinuousRun:
     columns = {"ts": "BIGINT", "k": "BIGINT", "x": "BIGINT"}
     for name in "st":
         session.stream(name, columns)
+    declare_users_aggregates(session)
     session.stream("u", {**columns, "a": "ARRAY<BIGINT>"})
     rows = [{"a": number, "b": number} for number in range(200)]
     session.relation("r", rows, key="a")

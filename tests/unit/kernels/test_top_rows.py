@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from mayfly import LocalSession
 from mayfly.checkpoint.operator_state import load_state, store_state
-from mayfly.kernels.top_rows import TopRows, TopState
+from mayfly.kernels.shown_rows import ShownRows
+from mayfly.kernels.top_rows import TopRows
 from mayfly.runtime.in_process import ContinuousRun
 from mayfly.storage.directory import Directory
 from mayfly.storage.segment import Segment
@@ -40,7 +41,7 @@ def shown(run: ContinuousRun, instant: int) -> list[tuple[Any, ...]]:
     return sorted(tuple(row.values()) for row in run.snapshot(instant).to_pylist())
 
 
-def state_of(run: ContinuousRun) -> tuple[Any, TopState]:
+def state_of(run: ContinuousRun) -> tuple[Any, ShownRows]:
     (task,) = [task for task in run.program.tasks() if isinstance(task.operator, TopRows)]
     (state,) = run.states[task]
     return task, state

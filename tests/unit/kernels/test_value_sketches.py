@@ -12,8 +12,9 @@ import pytest
 
 from mayfly.cql import bind_query
 from mayfly.kernels.pane_partials import _sketched
-from mayfly.kernels.value_sketches import HLL, ITEMS, KLL, SKETCHES
+from mayfly.kernels.value_sketches import SKETCHES
 from mayfly.physical.explain.explainer import explain
+from mayfly.plan.pane_functions import HLL, ITEMS, KLL
 from mayfly.runtime.local_session import LocalSession
 
 WINDOW = "FROM s [RANGE 100 us SLIDE 10 us]"

@@ -20,6 +20,16 @@ ADDED = (
     "CREATE QUERY added AS SELECT src, MAX(bytes) AS m "
     "FROM link1 [RANGE 30 MIN SLIDE 5 MIN] GROUP BY src"
 )
+HOPPING = (
+    "CREATE QUERY hopping AS SELECT src, window_end, AVG(bytes) AS mean "
+    "FROM HOP(link1, ts, INTERVAL '1' MINUTE, INTERVAL '10' MINUTE) "
+    "GROUP BY src, window_start, window_end"
+)
+SESSIONS = (
+    "CREATE QUERY sessions AS SELECT src, window_end, COUNT(*) AS n "
+    "FROM SESSION(link1 PARTITION BY src, ts, INTERVAL '5' MINUTE) "
+    "GROUP BY src, window_start, window_end"
+)
 
 
 def explained(*options: str) -> str:
@@ -35,6 +45,7 @@ def explained(*options: str) -> str:
     [
         ("sharing.txt", ()),
         ("sharing-added.txt", ("--add", ADDED)),
+        ("sharing-finished.txt", ("--add", HOPPING, "--add", SESSIONS)),
         ("sharing-without.txt", ("--without", "SS1")),
         ("sharing.mermaid", ("--mermaid",)),
         ("sharing.json", ("--json", "--add", ADDED)),

@@ -159,7 +159,9 @@ def test_what_is_distinct_by_the_key_of_a_join_stays() -> None:
 
 
 def test_partitioned_windows_share_their_exchange_with_a_join_on_the_partition() -> None:
-    plan = physical("SELECT s1.b FROM s1 [PARTITION BY a ROWS 2], s2 [RANGE 5 s] WHERE s1.a = s2.a")
+    plan = physical(
+        "SELECT s1.b FROM s1 [PARTITION BY a ROWS 2 RANGE 1 s], s2 [RANGE 5 s] WHERE s1.a = s2.a"
+    )
     assert [names for _, _, names in stages(plan)] == [["Window", "Project", "Join"]]
     assert plan.warnings == ()
 

@@ -10,7 +10,6 @@ from mayfly.errors import InvalidSetting
 from mayfly.pipeline.control_requests import stream_of
 from mayfly.pipeline.pipeline_file import PipelineFile
 from mayfly.pipeline.source_checks import check_stream, python_file
-from mayfly.plan.catalog import Connector
 
 STREAM = "CREATE STREAM s (ts TIMESTAMP, k STRING) FROM {} TIMESTAMP BY ts;\n"
 PARQUET = STREAM.format("parquet('in')")
@@ -161,8 +160,8 @@ def test_python_runs_only_where_it_is_allowed(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("code", "problem"),
     [
-        ("", "no data source Source in"),
-        ("class Other: ...\ndef f():\n    class Source: ...", "no data source Source in"),
+        ("", "no class Source in"),
+        ("class Other: ...\ndef f():\n    class Source: ...", "no class Source in"),
         ("class Source(:", "is not Python"),
         ("\x00", "is not Python"),
     ],
@@ -219,16 +218,16 @@ def test_columns_of_text_files_may_be_computed_or_named_by_folders(folder: Path)
 def test_a_python_source_has_no_way_out_of_the_folder(folder: Path, path: str) -> None:
     (folder / "own.py").write_text("class Source: ...")
     with pytest.raises(InvalidSetting, match="is no class of a file beside the pipeline"):
-        python_file("s", Connector("python", path), folder)
+        python_file("the stream s", path, folder)
 
 
 def test_links_do_not_lead_out_of_the_folder(folder: Path) -> None:
     (folder / "linked.py").symlink_to(folder.parent / "elsewhere.py")
     with pytest.raises(InvalidSetting, match="leads out of the folder"):
-        python_file("s", Connector("python", "linked:Source"), folder)
+        python_file("the stream s", "linked:Source", folder)
     (folder / "own.py").write_text("class Source: ...")
     (folder.parent / "alias").symlink_to(folder)
-    file, name = python_file("s", Connector("python", "own:Source"), folder.parent / "alias")
+    file, name = python_file("the stream s", "own:Source", folder.parent / "alias")
     assert (file, name) == ((folder / "own.py").resolve(), "Source")
 
 
@@ -246,7 +245,7 @@ def test_a_command_brings_no_folder_of_its_own_for_code(folder: Path) -> None:
 
 def test_an_installed_module_is_no_source(folder: Path) -> None:
     with pytest.raises(InvalidSetting, match=r"has no file json\.py"):
-        python_file("s", Connector("python", "json:JSONDecoder"), folder)
+        python_file("the stream s", "json:JSONDecoder", folder)
 
 
 def before_spark(folder: Path, source: str, **settings: str) -> PipelineFile:

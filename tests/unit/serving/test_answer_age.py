@@ -65,6 +65,11 @@ def test_an_answer_as_young_as_its_pipeline_is_given(tmp_path: Path) -> None:
     reader = mayfly.open(tmp_path)
     assert reader.query(f"{SQL} BOUNDED STALENESS 0").as_of == 29 * SECOND - 1
     assert reader.query(SQL, staleness=0).as_of == 29 * SECOND - 1
+    assert (
+        reader.query(SQL, staleness="0").as_of
+        == reader.query(SQL, staleness=" 0 ").as_of
+        == 29 * SECOND - 1
+    )
     assert reader.view("recent", staleness="0 s").as_of == 29 * SECOND - 1
 
 

@@ -13,6 +13,7 @@ from mayfly.cql import CqlError, Create, catalog_after, parse
 from mayfly.errors import InvalidSetting, StaleAnswer
 from mayfly.pipeline.control_requests import stream_of
 from mayfly.plan.catalog import QueryDefinition, StreamDefinition
+from mayfly.runtime.one_time_explanation import OneTimeExplanation
 from mayfly.serving.sql_session import SqlSession
 from mayfly.storage import SetProperties
 from tests.unit.serving.stored_pipelines import QUERIES, SECOND, clicks, fed, table_of
@@ -101,6 +102,7 @@ def test_windows_join_views_and_relations_of_the_same_instant(checkpoint: Path) 
 
 def test_explain_names_what_is_scanned(checkpoint: Path) -> None:
     explained = mayfly.open(checkpoint).explain("SELECT n FROM clicks [RANGE 3 s]")
+    assert isinstance(explained, OneTimeExplanation)
     assert explained.reads == (("clicks", "scan of the rows that last keeps (12 s)"),)
 
 

@@ -12,6 +12,7 @@ import mayfly
 from mayfly.cql import CqlError
 from mayfly.errors import InvalidSetting, StaleAnswer
 from mayfly.runtime.answer import QueryAnswer
+from mayfly.runtime.one_time_explanation import OneTimeExplanation
 from mayfly.serving.sql_session import SqlSession
 from tests.unit.serving.stored_pipelines import QUERIES, SECOND, clicks, fed, table_of
 
@@ -62,10 +63,12 @@ def test_answers_are_those_of_rows_at_an_edge(
     answer = reader.query(windowed)
     assert (answer.as_of, answer.partial) == (edge * SECOND, ())
     assert shown(answer.rows) == oracle(sql, edge, length)
-    ((_, access),) = reader.explain(windowed).reads
+    explained = reader.explain(windowed)
+    assert isinstance(explained, OneTimeExplanation)
+    ((_, access),) = explained.reads
     query = "most" if edge == 27 else "busy"
     assert access.startswith(f"panes that {query} keeps ([RANGE ")
-    text = reader.explain(windowed).text()
+    text = explained.text()
     assert ("panes that" in text, "warning" in text) == (True, False)
     typed = SqlSession.open(checkpoint).execute(windowed)
     assert isinstance(typed, QueryAnswer)
@@ -118,6 +121,46 @@ def test_what_panes_do_not_answer_is_refused_with_the_reason(
     assert "KEEP" in refusal.value.hint
 
 
+def test_panes_of_some_rows_do_not_answer_for_all(tmp_path: Path) -> None:
+    query = (
+        "SELECT user, COUNT(*) AS c FROM clicks [RANGE 20 s SLIDE 5 s] WHERE n > 3 GROUP BY user"
+    )
+    fed(tmp_path, queries={"busy": query})
+    reader = mayfly.open(tmp_path)
+    sql = "SELECT user, COUNT(*) AS c FROM clicks [RANGE 10 s] {} GROUP BY user"
+    for condition in ("", "WHERE user IS NOT NULL"):
+        with pytest.raises(CqlError, match="they leave out rows that are asked for"):
+            reader.query(sql.format(condition))
+    plain = sql.replace(" [RANGE 10 s]", "").format("WHERE n > 3 AND user IS NOT NULL")
+    answer = reader.query(sql.format("WHERE user IS NOT NULL AND n > 3"))
+    assert shown(answer.rows) == oracle(plain, 25, 10)
+
+
+@pytest.mark.parametrize("step", [3, 10, 60])
+def test_panes_are_cut_no_longer_where_a_short_window_has_moved_on(
+    tmp_path: Path, step: int
+) -> None:
+    """Behind the short window its edges every second are given up, and panes merged."""
+    by = "GROUP BY user"
+    queries = {
+        "short": f"SELECT user, SUM(n) AS s FROM clicks [RANGE 4 s SLIDE 1 s] {by}",
+        "long": f"SELECT user, SUM(n) AS s FROM clicks [RANGE 40 s SLIDE 10 s] {by}",
+    }
+    fed(tmp_path, 60, step, queries=queries)
+    reader = mayfly.open(tmp_path)
+    edges = {}
+    for length in (1, 4, 10, 20, 28):
+        answer = reader.query(f"SELECT user, SUM(n) AS s FROM clicks [RANGE {length} s] {by}")
+        edges[length] = answer.as_of // SECOND
+        plain = f"SELECT user, SUM(n) AS s FROM clicks {by}"
+        assert shown(answer.rows) == oracle(plain, edges[length], length), length
+    assert edges == {1: 58, 4: 58, 10: 50, 20: 50, 28: 58}
+    # 13 s would end at 10 s, where no row comes before them; but the first rows are gone.
+    for length in (13, 31):
+        with pytest.raises(CqlError, match=f"no window of {length} s ends at their edges"):
+            reader.query(f"SELECT user, SUM(n) AS s FROM clicks [RANGE {length} s] {by}")
+
+
 def test_rows_that_are_kept_answer_where_panes_do_not(tmp_path: Path) -> None:
     fed(tmp_path, queries={**PERIODIC, "kept": "SELECT * FROM clicks [RANGE 12 s]"})
     reader = mayfly.open(tmp_path)
@@ -129,7 +172,9 @@ def test_rows_that_are_kept_answer_where_panes_do_not(tmp_path: Path) -> None:
     fresh = reader.query(f"{sql} BOUNDED STALENESS 1 s")
     assert fresh.as_of == 29 * SECOND - 1
     longer = "SELECT MEDIAN(n) AS m FROM clicks [RANGE 12 s]"
-    assert reader.explain(longer).reads == (("clicks", "scan of the rows that kept keeps (12 s)"),)
+    explained = reader.explain(longer)
+    assert isinstance(explained, OneTimeExplanation)
+    assert explained.reads == (("clicks", "scan of the rows that kept keeps (12 s)"),)
 
 
 def test_panes_that_are_too_old_are_refused(checkpoint: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import duckdb
 import pyarrow as pa
 import pytest
 
@@ -206,3 +207,23 @@ def test_a_pipeline_file_stands_for_its_checkpoint_and_archives(tmp_path: Path) 
     reader = mayfly.open(file)
     assert list(reader.archives) == ["days"]
     assert tuples(reader.view("recent").rows) == expected("recent", 28)
+
+
+PARTNERS = (
+    "SELECT user, n FROM totals WHERE user IN (SELECT user FROM people)",
+    "SELECT user, n FROM totals t WHERE EXISTS (SELECT 1 FROM people p WHERE p.user = t.user)",
+    "SELECT user, page FROM recent WHERE n IN (SELECT n FROM recent WHERE page = 'p1')",
+    "SELECT user, n FROM recent r WHERE EXISTS (SELECT 1 FROM recent o WHERE o.n > r.n + 3)",
+    "SELECT user FROM people WHERE town IN (SELECT town FROM towns) AND user NOT IN "
+    "(SELECT user FROM recent WHERE user IS NOT NULL AND n > 9)",
+)
+
+
+@pytest.mark.parametrize("sql", PARTNERS)
+def test_partners_are_found_in_any_table_by_any_condition(tmp_path: Path, sql: str) -> None:
+    fed(tmp_path)
+    reader = mayfly.open(tmp_path)
+    database = duckdb.connect()
+    for name in ("recent", "totals", "towns", "people"):
+        database.register(name, reader.query(f"SELECT * FROM {name}").rows)
+    assert tuples(reader.query(sql).rows) == sorted(database.execute(sql).fetchall(), key=str)

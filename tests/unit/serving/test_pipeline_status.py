@@ -103,3 +103,20 @@ def test_neither_spark_nor_kernels_are_loaded() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.stdout.strip() == "[]", done.stderr
+
+
+def test_a_pipeline_file_stands_for_its_checkpoint(tmp_path: Path) -> None:
+    (tmp_path / "p.cql").write_text(
+        "CREATE STREAM s (ts TIMESTAMP) FROM json('in') TIMESTAMP BY ts"
+    )
+
+    def shown() -> str:
+        app = command_line(["status"])
+        return CliRunner().invoke(app, ["status", str(tmp_path / "p.cql")]).output
+
+    assert "has no checkpoint yet" in shown()
+    fed(tmp_path / "p.state")
+    assert "pairs" in shown()
+    (tmp_path / "plain").write_bytes(b"\0garbage")
+    with pytest.raises(StorageError, match=r"plain.*: Not a directory\n.*name a directory"):
+        read_status(tmp_path / "plain")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from mayfly.display import counted
 from mayfly.lifetime import instant_text
 
 REPORTS = "reports"
@@ -43,10 +44,10 @@ def report_facts(report: Mapping[str, Any]) -> dict[str, object]:
     instants = {name: report.get(name) for name in ("hidden_until", "erased_until")}
     return {
         "update": number,
-        "in": f"{report['stored']:,} rows",
-        "out": f"{report['removed']:,} rows",
-        **{name.replace("_", " "): f"{count:,} rows" for name, count in counts.items()},
-        "written": f"{report['bytes_written']:,} bytes",
+        "in": counted(report["stored"], "row"),
+        "out": counted(report["removed"], "row"),
+        **{name.replace("_", " "): counted(count, "row") for name, count in counts.items()},
+        "written": counted(report["bytes_written"], "byte"),
         "took": f"{took:.3g} s",
         **{n.replace("_", " "): instant_text(t) for n, t in instants.items() if t is not None},
     }

@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from mayfly.archive.model.settings import ArchiveSettings
+from mayfly.display import counted
 from mayfly.errors import InvalidSetting
 from mayfly.lifetime import instant
 
@@ -40,7 +41,7 @@ def key_from_text(settings: ArchiveSettings, text: str) -> Any:
         values = None
     if not isinstance(values, list) or len(values) != len(names):
         raise InvalidSetting(
-            f"the key {text!r} is not a JSON list of {len(names)} values",
+            f"the key {text!r} is not a JSON list of {counted(len(names), 'value')}",
             f"""write {", ".join(settings.key)} like '["c-17", 3]'""",
         )
     return key_from_values(settings, tuple(values))
@@ -52,7 +53,7 @@ def key_from_values(settings: ArchiveSettings, values: tuple[Any, ...]) -> tuple
     if len(values) != len(names):
         shown = ", ".join(map(str, values))
         raise InvalidSetting(
-            f"the key {shown} has {len(values)} values, the archive's has {len(names)}",
+            f"the key {shown} has {counted(len(values), 'value')}, the archive's has {len(names)}",
             f"give {', '.join(settings.key)}",
         )
     return tuple(

@@ -14,6 +14,7 @@ from mayfly.archive.model.column_names import by_column
 from mayfly.archive.model.declaration import window_updates
 from mayfly.archive.model.settings import ArchiveSettings
 from mayfly.archive.read.selection import Size, Window
+from mayfly.display import counted
 from mayfly.errors import InvalidSetting
 from mayfly.lifetime import duration, format_micros
 
@@ -79,7 +80,7 @@ def _number_of_rows(name: str, size: Size, sizes: Mapping[str, int]) -> int:
     rows = _whole_number(size)
     if not 0 < rows <= sizes[name]:
         raise InvalidSetting(
-            f"a window of {rows} rows was asked of the last {sizes[name]} by {name}",
+            f"a window of {counted(rows, 'row')} was asked of the last {sizes[name]} by {name}",
             f"ask for 1 to {sizes[name]} rows; others are not kept",
         )
     return rows

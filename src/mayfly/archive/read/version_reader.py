@@ -32,6 +32,7 @@ from mayfly.archive.read.key_places import File, key_hashes
 from mayfly.archive.read.selection import KeyRange, ReadReport, Selection, all_of, in_pieces
 from mayfly.archive.read.stored_files import FileDirectory
 from mayfly.archive.read.version_files import VersionFiles
+from mayfly.display import counted
 from mayfly.errors import InvalidSetting
 from mayfly.storage.directory import Directory
 from mayfly.storage.segment import EXP, TS, Segment
@@ -320,7 +321,8 @@ class Reader:
         values = key if isinstance(key, tuple) else (key,)
         if len(values) != len(names):
             raise InvalidSetting(
-                f"the key {key!r} has {len(values)} values, the archive's key has {len(names)}",
+                f"the key {key!r} has {counted(len(values), 'value')}, "
+                f"the archive's key has {len(names)}",
                 f"give ({', '.join(self.settings.key)})",
             )
         return tuple(self.key_value(n, value) for n, value in zip(names, values, strict=True))

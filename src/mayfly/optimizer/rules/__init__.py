@@ -2,6 +2,7 @@
 
 from mayfly.optimizer.rule import Rule
 from mayfly.optimizer.rules.early_pruning import EARLY_PRUNING
+from mayfly.optimizer.rules.first_last import FIRST_LAST
 from mayfly.optimizer.rules.fold_constants import FOLD_CONSTANTS
 from mayfly.optimizer.rules.groups_in_windows import GROUPS_IN_WINDOWS
 from mayfly.optimizer.rules.join_relations_first import JOIN_RELATIONS_FIRST
@@ -15,7 +16,18 @@ from mayfly.optimizer.rules.place_negation import PLACE_NEGATION
 from mayfly.optimizer.rules.prune_columns import PRUNE_COLUMNS
 from mayfly.optimizer.rules.push_distinct import PUSH_DISTINCT
 from mayfly.optimizer.rules.push_predicates import PUSH_PREDICATES
-from mayfly.optimizer.rules.share_panes import CS1, CS2, SKETCHES, SS1, SS4
+from mayfly.optimizer.rules.push_semijoins import PUSH_SEMIJOINS
+from mayfly.optimizer.rules.share_panes import (
+    CS1,
+    CS2,
+    CS4,
+    CS5,
+    JOIN_PANES,
+    SKETCHES,
+    SS1,
+    SS3,
+    SS4,
+)
 from mayfly.optimizer.rules.split_joins import SPLIT_JOINS
 from mayfly.optimizer.rules.weak_distinct import WEAK_DISTINCT
 
@@ -24,6 +36,7 @@ RULES: tuple[Rule, ...] = (
     OUTER_TO_INNER,
     PUSH_PREDICATES,
     GROUPS_IN_WINDOWS,
+    PUSH_SEMIJOINS,
     MERGE_JOINS,
     JOIN_RELATIONS_FIRST,
     PLACE_NEGATION,
@@ -40,7 +53,12 @@ RULES: tuple[Rule, ...] = (
     CS1,
     CS2,
     SS4,
+    JOIN_PANES,
+    SS3,
+    CS4,
+    CS5,
     SKETCHES,
+    FIRST_LAST,
 )
 
 __all__ = ["RULES"]

@@ -4,16 +4,42 @@
     CS1   Q1: SUM, Q2: MAX over the same 10 min, each finds its panes  →   they are found once
     CS2   Q1: SUM over 10 min, Q2: SUM over 1 hour, each reads panes   →   one pass answers both
 
-All need the same stream, WHERE and GROUP BY, and change no plan of a query alone.
+    SS3   Q1: SUM over a [1 h] ⋈ b [1 h], Q2: MAX over a [1 min] ⋈ b [1 min], b.v > 5
+          →   one join of 1 h, Q2 puts b.v > 5 on its results
+    CS4   Q1, Q2 over equal windows, each looks what comes and goes    →   it is looked for once
+    CS5   Q1, Q2 over windows of other lengths, each lays values out   →   one scan serves both
+
+SS1, CS1 and CS2 need the same stream, WHERE and GROUP BY; SS3 the same streams and equalities of a
+join; CS4 and CS5 in addition the same conditions and GROUP BY. None changes a query alone.
 """
 
 from __future__ import annotations
 
 from mayfly.optimizer.rule import Rule
+from mayfly.optimizer.rules.first_last import FIRST_LAST
+from mayfly.optimizer.rules.keep_panes import PANES
 
 SS1 = Rule("SS1", "one state of panes for windows of any length, and for all their functions")
 CS1 = Rule("CS1", "panes that come and go in equal windows are looked for once")
 CS2 = Rule("CS2", "windows of any length over the same panes are answered in one pass")
 SS4 = Rule("SS4", "the panes of other predicates, added and subtracted, in the place of own ones")
+JOIN_PANES = Rule(
+    "join-panes", "keep values of join results by expiration where windows have SLIDE"
+)
+SS3 = Rule("SS3", "one join for windows of other lengths and for other conditions on its results")
+CS4 = Rule("CS4", "join results that come and go in equal windows are looked for once")
+CS5 = Rule("CS5", "values of join results are laid out once for windows of any length")
 SKETCHES = Rule("sketches", "sketches of panes answer APPROX_ forms, not counters of all values")
-SHARING = frozenset({SS1.name, CS1.name, CS2.name, SS4.name, SKETCHES.name})
+JOINED = frozenset({JOIN_PANES.name, SS3.name, CS4.name, CS5.name})
+"""Those of aggregates over joins."""
+_OF_STREAMS = frozenset({SS1.name, CS1.name, CS2.name, SS4.name, SKETCHES.name, FIRST_LAST.name})
+SHARING = _OF_STREAMS | JOINED
+LATER_RULES = (
+    (),
+    (JOIN_PANES.name,),
+    (FIRST_LAST.name,),
+    (JOIN_PANES.name, FIRST_LAST.name),
+    (PANES.name, JOIN_PANES.name, FIRST_LAST.name),
+    (SS1.name, JOIN_PANES.name, FIRST_LAST.name),
+)
+"""Rules that checkpoints of earlier versions were begun without."""

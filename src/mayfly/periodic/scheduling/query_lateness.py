@@ -66,6 +66,11 @@ class LatenessReport:
         return Fraction(sum(lateness.total for lateness in self.queries), max(1, executions))
 
     @property
+    def overloaded(self) -> bool:
+        """Whether some query is late now."""
+        return any(lateness.late for lateness in self.queries)
+
+    @property
     def spread(self) -> Fraction:
         """How much more the mean lateness of one query is than that of another, in updates."""
         means = [lateness.mean for lateness in self.queries if lateness.executions]

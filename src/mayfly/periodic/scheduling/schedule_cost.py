@@ -13,8 +13,6 @@ from fractions import Fraction
 from functools import lru_cache
 from math import lcm
 
-import numpy as np
-
 EXACT_TASKS = 8
 HORIZON = 5040
 """Divisible by every period up to 10."""
@@ -65,6 +63,8 @@ def lone_multiples(period: int, heavier: frozenset[int], cycle: int) -> int:
 
 
 def _walked(group: Sequence[Load]) -> Fraction:
+    import numpy as np  # here: a file with few queries is checked in less time than it loads
+
     whole = min(lcm(*(load.period for load in group)), HORIZON)
     due = np.zeros(whole, np.int64)
     ordered = sorted(group, key=lambda load: load.weight)

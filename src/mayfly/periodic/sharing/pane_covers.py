@@ -17,12 +17,12 @@ from typing import Any, cast
 from mayfly.kernels.cover_groups import CoveredGroups
 from mayfly.kernels.pane_edges import contains, families_of, period_of, reach_of
 from mayfly.kernels.pane_groups import PaneGroups
-from mayfly.kernels.pane_partials import COUNT, MAX, MIN, ROWS, SUM, PaneNumber
+from mayfly.kernels.pane_partials import PaneNumber
 from mayfly.kernels.pane_store import PaneStore
-from mayfly.kernels.value_sketches import HLL
-from mayfly.optimizer.rules.share_panes import SS4
+from mayfly.optimizer.rules.share_panes import SS3, SS4
 from mayfly.periodic.predicate import EVERYTHING, Opaque, Predicate, Term
 from mayfly.periodic.sharing.relevant import relevant
+from mayfly.periodic.sharing.shared_joins import choose_joins
 from mayfly.physical.explain.sharing import Sharing, density, reads_of, sharing_of
 from mayfly.physical.pane_plan import pane_number, pane_task
 from mayfly.physical.plan_programs import programs_of_plans
@@ -31,6 +31,7 @@ from mayfly.physical.shared_program import described
 from mayfly.plan.catalog import Catalog
 from mayfly.plan.expressions import Column, Compare, Expression, InList, Literal, Or
 from mayfly.plan.logical_operators import Output
+from mayfly.plan.pane_functions import COUNT, HLL, MAX, MIN, ROWS, SUM
 from mayfly.plan.strategy import Strategy
 from mayfly.plan.types import BIGINT
 from mayfly.plan.window_kinds import Range
@@ -221,6 +222,11 @@ def sharing_with_covers(
 ) -> Sharing:
     """What queries share when they run together, by their logical plans."""
     programs = programs_of_plans(plans, catalog, strategy, without)
+    if SS3.name not in without:
+        # Queries of one text are one member of a shared join: here names stand for texts.
+        joins = choose_joins({name: (name, p) for name, p in programs.items()}, programs)
+        peers = {name: [programs[other].plan for other in joins[name]] for name in joins}
+        programs = programs_of_plans(plans, catalog, strategy, without, peers)
     covers: dict[str, PaneCover] = {}
     if SS4.name not in without:
         covers = choose_covers({name: (name, p) for name, p in programs.items()}, programs)

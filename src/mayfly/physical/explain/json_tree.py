@@ -30,13 +30,10 @@ def as_json(explanation: Explained, timings: bool = False) -> str:
 
 
 def as_values(explanation: Explained, timings: bool = False) -> dict[str, Json]:
-    values: dict[str, Json] = {
+    return {
         "query": explanation.query,
         "plans": [_plan(plan, timings) for plan in explanation.shown],
     }
-    if explanation.reads:
-        values["reads"] = dict(explanation.reads)
-    return values
 
 
 def _plan(plan: ExplainedPlan, timings: bool) -> Json:

@@ -46,6 +46,8 @@ class ExplainedState:
     bytes: float | None
     grows: bool = False
     partitions: int | None = None
+    grows_by_key: bool = False
+    """Whether it is bounded if the values of its key are, and by nothing else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,8 +222,6 @@ class Explained:
     query: str
     plans: tuple[ExplainedPlan, ...]
     compare: bool = False
-    reads: tuple[tuple[str, str], ...] = ()
-    """Of a one-time query: the tables it reads, and how, in words."""
 
     @property
     def chosen(self) -> ExplainedPlan:

@@ -62,13 +62,8 @@ def fragment(explanation: Explained) -> str:
     )
     return (
         f'<div class="mf mf-doc"><style>{STYLE}{PAGE_STYLE}</style>'
-        f'{query}{table}<div class="plans">{plans}</div>{_reads(explanation)}</div>'
+        f'{query}{table}<div class="plans">{plans}</div></div>'
     )
-
-
-def _reads(explanation: Explained) -> str:
-    words = "; ".join(f"{table}: {access}" for table, access in explanation.reads)
-    return f'<div class="soft">reads {escape(words)}</div>' if words else ""
 
 
 def _comparison(explanation: Explained) -> str:

@@ -29,12 +29,12 @@ from mayfly.physical.explain.model import (
 )
 from mayfly.physical.explain.warnings import warnings_of
 from mayfly.physical.program import Program, RelationInput, Source, Task
+from mayfly.physical.session_totals import is_per_window
 from mayfly.physical.shared_program import shared
 from mayfly.physical.slides import runnable
 from mayfly.physical.stager import stage_tasks
 from mayfly.physical.stages import Feed, Route, StagedTask
-from mayfly.plan.finished_operators import InWindows
-from mayfly.plan.logical_operators import Node, Output, StreamScan
+from mayfly.plan.logical_operators import Node, Output, StreamScan, SubqueryWindow
 from mayfly.plan.plan_text import node_name
 from mayfly.plan.strategy import Structure
 
@@ -95,7 +95,9 @@ class _Picture:
         name, label, cost = node_name(self.program.plan), source.label, self._cost(plan)
         if sent is None:
             held = Holding("kept", Structure.APPEND, "answer", 0, (), "changes are logged")
-            log = self._state(held, [Edge(source)], plan, label.pattern == MON)
+            # Parts that never expire may be merged with others that do.
+            grows = label.pattern == MON or (label.pattern == WK and self._grows(source))
+            log = self._state(held, [Edge(source)], plan, grows)
             edges = (Edge(source),)
             return ExplainedOperator(
                 name, "", label, Place.ANSWER, source.stage, edges, (log,), cost, node=plan
@@ -200,7 +202,9 @@ class _Picture:
             (source for source in origin.inputs if isinstance(source, RelationInput)), None
         )
         # A finished window takes what it kept with it, however long its stream is.
-        is_dropped = isinstance(node, InWindows)
+        is_dropped = node is not None and is_per_window(node)
+        if isinstance(node, SubqueryWindow):
+            is_dropped = figures is not None and not figures.estimated.flow.grows
         grows = not is_dropped and any(self._grows(edge.source) for edge in edges)
         state = tuple(self._state(holding, edges, node, grows) for holding in kernel.holdings())
         flow = figures.estimated.flow if figures else None
@@ -253,8 +257,11 @@ class _Picture:
                 rows = min(rows, holding.per_result * results.estimated.flow.size)
             rows = min(rows, _bounded_rows(holding, figures.estimated.flow))
             size = rows * row_bytes(of.schema)
-        if holding.side is not None and not isinstance(node, Output):
+        if holding.side is not None and not (
+            isinstance(node, Output) or (node is not None and is_per_window(node))
+        ):
             grows = self._grows(edges[holding.side].source)
+        by_key = grows and holding.lifetime is None and holding.per_key is not None
         grows = grows and holding.lifetime is None and holding.per_key is None
         holds = holding.holds or edges[holding.side or 0].source.algebra
         reason = "; ".join(
@@ -270,6 +277,7 @@ class _Picture:
             size,
             grows,
             holding.partitions,
+            by_key,
         )
 
     def _exchange(self, route: Route, reason: str) -> Exchange:
@@ -284,6 +292,8 @@ def _bounded_rows(holding: Holding, flow: Flow) -> float:
     if holding.per_key is not None:
         values = (flow.known_values(key) or DEFAULT_PARTITIONS for key in holding.keys)
         rows = min(rows, holding.per_key * prod(values))
+    if holding.per_value is not None:
+        rows = min(rows, holding.per_value * flow.present(*holding.keys))
     return rows
 
 

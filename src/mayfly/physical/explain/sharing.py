@@ -19,6 +19,7 @@ from mayfly.display import counted, number
 from mayfly.kernels.pane_edges import edges, period_of, reach_of
 from mayfly.kernels.pane_groups import PaneGroups
 from mayfly.lifetime import NEVER, format_micros
+from mayfly.physical.explain.read_joins import ReadJoin, read_joins
 from mayfly.physical.plan_programs import programs_of_plans
 from mayfly.physical.program import Program, Task
 from mayfly.physical.shared_program import described, shared
@@ -126,12 +127,14 @@ class Sharing:
     panes: tuple[SharedPanes, ...]
     others: Mapping[str, str]
     """Queries without panes, and why."""
+    joins: tuple[ReadJoin, ...] = ()
 
     def __str__(self) -> str:
         return self.text()
 
     def text(self) -> str:
         lines = [line for some in self.panes for line in some.lines()]
+        lines += [line for join in self.joins for line in join.lines()]
         if self.others:
             lines += ["no panes", *(f"    {name}: {why}" for name, why in self.others.items())]
         readers = len({reader.query for some in self.panes for reader in some.readers})
@@ -150,7 +153,9 @@ class Sharing:
         return "\n".join(lines) or "no query"
 
     def values(self) -> dict[str, Any]:
-        return {"panes": [asdict(some) for some in self.panes], "others": dict(self.others)}
+        joins = {"joins": [asdict(some) for some in self.joins]} if self.joins else {}
+        panes = [asdict(some) for some in self.panes]
+        return {"panes": panes, "others": dict(self.others), **joins}
 
     def json(self) -> str:
         return json.dumps(self.values(), indent=2, ensure_ascii=False)
@@ -167,6 +172,16 @@ class Sharing:
                 f'  p{index} -- "{reader.rule}" --> q_{_id(reader.query)}'
                 f'("{_quoted(reader.query)}<br/>{_quoted(reader.window)}")'
                 for reader in some.readers
+            ]
+        for index, join in enumerate(self.joins):
+            streams = dict.fromkeys(words.split(" ")[0] for words in join.inputs)
+            lines += [f'  s_{_id(name)}[("{_quoted(name)}")] --> j{index}' for name in streams]
+            head = f"{_quoted(join.lines()[0])}<br/>{number(join.values)} values a group"
+            lines.append(f'  j{index}["{head}"]')
+            lines += [
+                f'  j{index} -- "{reader.rules}" --> q_{_id(reader.query)}'
+                f'("{_quoted(reader.query)}<br/>{_quoted(reader.windows)}")'
+                for reader in join.readers
             ]
         lines += [
             f'  q_{_id(name)}("{_quoted(name)}<br/>{_quoted(why)}")'
@@ -211,6 +226,8 @@ def sharing_of_plans(
 def sharing_of(programs: Mapping[str, Program]) -> Sharing:
     """What these queries share when they run together."""
     program = shared(programs, {})
+    joins = read_joins({member.name: member.program for member in program.members})
+    over_joins = {reader.query for join in joins for reader in join.readers}
     reading: dict[Task, list[tuple[str, Any]]] = {}
     others: dict[str, str] = {}
     for member in program.members:
@@ -219,13 +236,13 @@ def sharing_of(programs: Mapping[str, Program]) -> Sharing:
             for store in task.inputs:
                 assert isinstance(store, Task)
                 reading.setdefault(store, []).append((member.name, task.operator))
-        if not readers:
+        if not readers and member.name not in over_joins:
             others[member.name] = _reason(member.program)
     panes = [
         _panes(f"panes {index}", store.operator, readers)
         for index, (store, readers) in enumerate(reading.items(), 1)
     ]
-    return Sharing(tuple(panes), others)
+    return Sharing(tuple(panes), others, joins)
 
 
 def _panes(name: str, store: Any, readers: Sequence[tuple[str, PaneGroups]]) -> SharedPanes:
@@ -317,7 +334,9 @@ def _window(operator: PaneGroups) -> Range:
 
 
 def _reason(program: Program) -> str:
-    reasons = (getattr(task.operator, "rows_because", "") for task in program.tasks())
+    operators = [task.operator for task in program.tasks()]
+    reasons = [operator.no_panes_because for operator in operators]
+    reasons += [getattr(operator, "rows_because", "") for operator in operators]
     return _plain(next(filter(None, reasons), "no aggregate over a SLIDE"))
 
 
@@ -327,6 +346,13 @@ def _plain(words: str) -> str:
 
 
 def _edge_words(period: int, phase: int) -> str:
+    """The panes of finished windows are cut at the last instants of windows.
+
+    >>> _edge_words(60_000_000, 59_999_999), _edge_words(3_000_000, 1_000_000)
+    ('every 1 min - 1 us', 'every 3 s + 1 s')
+    """
+    if 2 * phase > period:
+        return f"every {format_micros(period)} - {format_micros(period - phase)}"
     return f"every {format_micros(period)}" + (f" + {format_micros(phase)}" if phase else "")
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from rich.text import Text
 
-from mayfly.display import encodable, number, size
+from mayfly.display import encodable, number, on_one_line, size
 from mayfly.physical.explain.model import (
     Edge,
     Explained,
@@ -23,7 +23,6 @@ from mayfly.physical.explain.words import (
     cost_words,
     flow_words,
     heading,
-    on_one_line,
     part_words,
     place_words,
     results_words,
@@ -62,8 +61,6 @@ def _lines(explanation: Explained, timings: bool) -> Iterator[Line]:
         if place:
             yield []
         yield from _plan_lines(plan, heading(explanation, place), timings)
-    for table, access in explanation.reads:
-        yield [("reads     ", "dim"), (f"{table}: {access}", "")]
 
 
 def _comparison(explanation: Explained) -> Iterator[Line]:

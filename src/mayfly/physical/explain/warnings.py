@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mayfly.optimizer.labels import describe
-from mayfly.optimizer.plan_warnings import ENDLESS_ANSWER, Warned, never_true, single_task
+from mayfly.optimizer.plan_warnings import (
+    Warned,
+    endless_answer,
+    endless_state,
+    keyed_state,
+    never_true,
+    single_task,
+)
 from mayfly.physical.explain.model import ExplainedOperator, PhysicalPlan
 from mayfly.plan.expressions import Literal
-from mayfly.plan.logical_operators import Node, Output, Select
+from mayfly.plan.logical_operators import Node, Output, Select, StreamScan
 
 
 def warnings_of(plan: PhysicalPlan) -> tuple[Warned, ...]:
@@ -27,13 +33,11 @@ def _warnings(operator: ExplainedOperator, above: Node) -> Iterator[Warned]:
 def _own(operator: ExplainedOperator, node: Node) -> Iterator[Warned]:
     if operator.alone:
         yield single_task(node)
-    growing = [state.holds for state in operator.state if state.grows]
-    if growing and isinstance(node, Output):
-        yield ENDLESS_ANSWER
-    elif growing:
-        yield Warned(
-            f"the state of {describe(node)} ({', '.join(growing)}) grows without bound",
-            "put a window on the stream",
-        )
+    if any(state.grows for state in operator.state):
+        yield endless_answer(node) if isinstance(node, Output) else endless_state(node)
+    if isinstance(node, StreamScan) or any(state.grows_by_key for state in operator.state):
+        kept = keyed_state(node)
+        if kept is not None:
+            yield kept
     if isinstance(node, Select) and isinstance(node.predicate, Literal):
         yield never_true(node)

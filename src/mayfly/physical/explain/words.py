@@ -32,17 +32,10 @@ PATTERN_MEANING = {
 
 _NOT_IN_XML = re.compile("[^\\t\\n\\r\\x20-\\ud7ff\\ue000-\\ufffd\\U00010000-\\U0010ffff]")
 
-_CONTROL = re.compile("[\\x00-\\x1f\\x7f-\\x9f]")
-
 
 def escape(text: str) -> str:
     """Text for XML and HTML; what neither can hold is written as in Python."""
     return html.escape(_NOT_IN_XML.sub(lambda match: ascii(match[0])[1:-1], text))
-
-
-def on_one_line(text: str) -> str:
-    """The text with control characters, which move a terminal's cursor, written as in Python."""
-    return _CONTROL.sub(lambda match: ascii(match[0])[1:-1], text)
 
 
 def cost_words(cost: Cost) -> str:

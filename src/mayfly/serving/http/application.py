@@ -131,7 +131,9 @@ class Door:
         instant: str | int | None = request.query_params.get("at")
         if request.method == "POST":
             sql = text = (await self._body(request)).decode(errors="replace")
-            if request.headers.get("content-type", "").partition(";")[0].strip() == JSON:
+            media = request.headers.get("content-type", "").partition(";")[0].strip()
+            # curl -d names another type; no statement begins with a brace.
+            if media == JSON or text.lstrip().startswith("{"):
                 sql, instant = _from_json(text)
         if not sql or not sql.strip():
             raise InvalidSetting("there is no query", "send SQL as the body, or as ?sql=SELECT …")
@@ -310,6 +312,7 @@ def application(
         "/served": (door.served.listing, ["GET"]),
         "/served/{name}": (door.served.answer, ["GET"]),
         "/served/{name}/answers": (door.served.follow, ["GET"]),
+        "/advice": (door.served.advice, ["GET"]),
         "/ask": (door.served.ask, ["GET"]),
         "/status": (door.status, ["GET"]),
         "/plan": (door.plan, ["GET"]),

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mayfly.errors import InvalidSetting, LimitExceeded
-from mayfly.lifetime import instant_text
+from mayfly.lifetime import MIN_TIME, instant_text
 from mayfly.serving.http.commit_watch import CommitWatch
 from mayfly.serving.http.media import JSON
 from mayfly.serving.http.worker_pool import WorkerPool
@@ -66,7 +66,8 @@ class ChangeStream:
         name = first.head["name"]
         yield RETRY
         changes, position = first, first.head.get("since", first.position)
-        yield _event("start", position, json.dumps({"since": instant_text(position)}).encode())
+        since = None if position == MIN_TIME else instant_text(position)
+        yield _event("start", position, json.dumps({"since": since}).encode())
         while True:
             if changes.status != 200:
                 yield _event("error", None, changes.body)

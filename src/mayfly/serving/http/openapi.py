@@ -133,6 +133,13 @@ PATHS: dict[str, dict[str, dict[str, Any]]] = {
             "responses": _responses({EVENTS: {"schema": TEXT}}, "404"),
         }
     },
+    "/advice": {
+        "get": {
+            "summary": "What a query would do to the load if it was served, by what was measured.",
+            "parameters": [_in_query("sql", "SELECT … FROM s [RANGE … SLIDE …] …", required=True)],
+            "responses": _responses(_json({"type": "object"})),
+        }
+    },
     "/ask": {
         "get": {
             "summary": "SQL over a window of a stream, from panes in memory if they answer it.",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -27,6 +27,8 @@ from mayfly.serving.http.media import ARROW, EVENTS, JSON, accepted_media
 from mayfly.serving.periodic.answer_sinks import answer_json, with_facts
 from mayfly.serving.periodic.served_pipeline import ServedPipeline
 
+OFTEN = 0.5
+"""Seconds between two looks whether the server stops."""
 SAFE = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
 
 
@@ -36,6 +38,7 @@ class ServedAnswers:
 
     served: ServedPipeline
     most_followers: int
+    stopping: Callable[[], bool] = lambda: False
     followers: int = 0
 
     async def listing(self, request: Request) -> Response:
@@ -68,6 +71,14 @@ class ServedAnswers:
         value = {**answer.to_json(), "rows": plain(answer.rows.to_pylist())}
         return _json(json.dumps(value, ensure_ascii=False).encode())
 
+    async def advice(self, request: Request) -> Response:
+        """What a query would do to the load, by what was measured."""
+        sql = request.query_params.get("sql")
+        if not sql:
+            raise InvalidSetting("there is no query", "send it as ?sql=SELECT … SLIDE …")
+        advice = await run_in_threadpool(self.served.advise, sql)
+        return _json(json.dumps({"advice": advice}, ensure_ascii=False).encode())
+
     async def follow(self, request: Request) -> Response:
         """Every answer from now on, as server-sent events."""
         name = self._named(request)
@@ -87,19 +98,25 @@ class ServedAnswers:
         self.followers += 1
         try:
             yield RETRY
-            last = None
-            while not self.served.stopping:
+            last, quiet = None, 0.0
+            while True:
                 answer = self.served.latest.get(name)
                 if answer is not None and answer is not last:
                     last = answer
                     head = f"id: {answer.as_of}\nevent: answer\ndata: ".encode()
                     yield head + answer_json(answer) + b"\n\n"
+                    quiet = 0.0
                     continue
+                if self.stopping() or self.served.stopping:
+                    return
                 try:
-                    await asyncio.wait_for(news.wait(), QUIET)
+                    await asyncio.wait_for(news.wait(), OFTEN)
+                    news.clear()
                 except TimeoutError:
-                    yield STILL_HERE
-                news.clear()
+                    quiet += OFTEN
+                    if quiet >= QUIET:
+                        yield STILL_HERE
+                        quiet = 0.0
         finally:
             self.followers -= 1
             unsubscribe()

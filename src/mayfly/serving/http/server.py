@@ -7,6 +7,7 @@ import logging
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from threading import Thread
 
 import uvicorn
 
@@ -21,11 +22,14 @@ from mayfly.serving.http.served_answers import ServedAnswers
 from mayfly.serving.http.server_limits import ServerLimits
 from mayfly.serving.http.worker_pool import WorkerPool
 from mayfly.serving.periodic.answer_sinks import AnswerSink
+from mayfly.serving.periodic.ring_memory import DEFAULT_LIMIT
 from mayfly.serving.periodic.served_pipeline import ServedPipeline
 from mayfly.storage import Repository
 
 LONGEST_HEADERS = 1 << 15
 LAST_WORDS = 3
+ANSWERING = 8.0
+"""Seconds in which the last answers are made, where the pipeline beside has ended."""
 """Seconds that running requests have when the server is to end."""
 
 
@@ -45,11 +49,20 @@ class PipelineServer:
     sinks: Mapping[str, Sequence[AnswerSink]] = field(default_factory=dict)
     """Where answers of served queries go besides, by query; those of "" take all."""
 
-    def run(self, announce: Callable[[str], None], log: Callable[[str], None] | None) -> None:
-        """Serve until SIGTERM or SIGINT."""
+    memory: int = DEFAULT_LIMIT
+    """Bytes that panes of served queries may take."""
+
+    def run(
+        self,
+        announce: Callable[[str], None],
+        log: Callable[[str], None] | None,
+        await_end: Callable[[], object] | None = None,
+    ) -> None:
+        """Serve until SIGTERM or SIGINT, or until ``await_end`` returns and what is committed by
+        then is answered."""
         listener = self._listener()
         try:
-            asyncio.run(self._serve(listener, announce, log))
+            asyncio.run(self._serve(listener, announce, log, await_end))
         finally:
             listener.close()
 
@@ -58,15 +71,18 @@ class PipelineServer:
         listener: socket.socket,
         announce: Callable[[str], None],
         log: Callable[[str], None] | None,
+        await_end: Callable[[], object] | None,
     ) -> None:
         pool = WorkerPool(self.place, self.archives, self.limits)
         ready = await pool.start()
         watch = CommitWatch(Repository.open(ready["checkpoint"]), lambda: server.should_exit)
-        served = ServedPipeline(ready["checkpoint"], policy=self.schedule, note=announce)
+        served = ServedPipeline(
+            ready["checkpoint"], policy=self.schedule, note=announce, memory=self.memory
+        )
         for name, sinks in self.sinks.items():
             for sink in sinks:
                 served.deliver_to(name, sink)
-        answers = ServedAnswers(served, self.limits.followers)
+        answers = ServedAnswers(served, self.limits.followers, lambda: server.should_exit)
         door = Door(pool, ChangeStream(pool, watch), self.limits, ready["checkpoint"], answers)
         # What uvicorn would log goes to no one: requests are logged by the gate, faults by workers.
         logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL + 1)
@@ -91,8 +107,15 @@ class PipelineServer:
             count = len(served.queries)
             words = f" ({count} by deadline)" if count else ""
             announce(f"serving {queries}{words} of {ready['checkpoint']} at http://{shown}:{port}")
-            for name, problem in served.refused.items():
-                announce(f"{name} is not served: {problem}")
+
+            def end() -> None:
+                assert await_end is not None
+                await_end()
+                served.await_answers(ANSWERING)
+                server.should_exit = True
+
+            if await_end is not None:
+                Thread(target=end, name="mayfly-end", daemon=True).start()
             await server.serve(sockets=[listener])
 
     def _listener(self) -> socket.socket:

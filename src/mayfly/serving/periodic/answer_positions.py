@@ -6,13 +6,14 @@ Not a part of any version: an answer may come twice after a kill, and never cont
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from mayfly.errors import MayflyError
 from mayfly.storage.directory import Directory
 
 FILE = "served.json"
-IDENTITY, AS_OF = "checkpoint", "as_of"
+IDENTITY, AS_OF, MEASURED = "checkpoint", "as_of", "measured"
 
 
 class AnswerPositions(dict[str, int]):
@@ -27,11 +28,13 @@ class AnswerPositions(dict[str, int]):
     def advance(self, query: str, as_of: int) -> None:
         self[query] = max(as_of, self.get(query, as_of))
 
-    def store(self, now: dict[str, int]) -> None:
-        """Write down these, if they are newer; where that cannot be, say so once."""
+    def store(self, now: dict[str, int], measured: Mapping[str, Any] | None = None) -> None:
+        """Write down these, if they are newer; where that cannot be, say so once. What was
+        measured goes with them, for advice."""
         if now == self._written:
             return
-        data = json.dumps({IDENTITY: self.identity, AS_OF: now}).encode()
+        value = {IDENTITY: self.identity, AS_OF: now, MEASURED: measured or {}}
+        data = json.dumps(value).encode()
         try:
             self.directory.replace(FILE, data)
             self._written = now
@@ -41,12 +44,23 @@ class AnswerPositions(dict[str, int]):
             self._failed = True
 
 
-def _stored(directory: Directory, identity: str) -> dict[str, int]:
+def last_measured(directory: Directory) -> dict[str, Any]:
+    """What the last server of a checkpoint measured, by stream; nothing if none has."""
+    measured = _file(directory).get(MEASURED)
+    return measured if isinstance(measured, dict) else {}
+
+
+def _file(directory: Directory) -> dict[str, Any]:
     try:
         value = json.loads(directory.read(FILE)) if directory.exists(FILE) else {}
     except (OSError, ValueError, MayflyError):
         return {}
-    if not isinstance(value, dict) or value.get(IDENTITY) != identity:
+    return value if isinstance(value, dict) else {}
+
+
+def _stored(directory: Directory, identity: str) -> dict[str, int]:
+    value = _file(directory)
+    if value.get(IDENTITY) != identity:
         return {}
     instants = value.get(AS_OF)
     if not isinstance(instants, dict):

@@ -12,6 +12,7 @@ from mayfly.checkpoint.operator_state import Stored
 from mayfly.kernels.lifetime_rows import chosen, numbers
 from mayfly.runtime.clock import Clocks
 from mayfly.serving.kept_streams import KeptStream
+from mayfly.serving.periodic.served_window import PaneGrid
 from mayfly.storage import Manifest
 from mayfly.storage.commit import reading_version
 from mayfly.storage.directory import Directory
@@ -19,41 +20,6 @@ from mayfly.storage.segment import TS, Segment, open_segment
 
 PANES = "panes"
 """What the state of a pane store calls its runs."""
-
-
-@dataclass(frozen=True)
-class PaneGrid:
-    """Pane u holds the rows with ts in (origin + (u − 1)·length, origin + u·length]."""
-
-    stream: str
-    length: int
-    origin: int
-
-    def end(self, pane: int) -> int:
-        return self.origin + pane * self.length
-
-    def pane_of(self, instant: int) -> int:
-        return -((self.origin - instant) // self.length)
-
-    def closed(self, clock: int) -> int:
-        """The last pane all of whose instants are before the clock."""
-        return (clock - 1 - self.origin) // self.length
-
-    def first_whole(self, known_from: int) -> int:
-        """The first pane of which all rows are known, where those before an instant are not."""
-        return self.pane_of(known_from - 1) + 1
-
-    def cut(self, rows: pa.Table, first: int, last: int) -> Iterator[tuple[int, pa.Table]]:
-        """The rows of each of these panes, if it has some."""
-        ends = -((self.origin - numbers(rows, TS)) // self.length)
-        order = np.argsort(ends, kind="stable")
-        ends, rows = ends[order], rows.take(pa.array(order)).combine_chunks()
-        places = np.searchsorted(ends, np.arange(first, last + 2))
-        for pane, low, high in zip(
-            range(first, last + 1), places[:-1].tolist(), places[1:].tolist(), strict=True
-        ):
-            if high > low:
-                yield pane, rows.slice(low, high - low)
 
 
 @dataclass(frozen=True)
@@ -84,6 +50,16 @@ class ClosedPanes:
         tables = [table for table in tables if table.num_rows]
         return pa.concat_tables(tables, promote_options="default") if tables else None
 
+    def bytes_per_pane(self, state: str, grid: PaneGrid) -> float:
+        """How large a pane is in the mean, of those that are kept."""
+        segments = list(self._segments(state))
+        if not segments:
+            return 0.0
+        first = min(segment.ts.low for segment in segments)
+        last = max(segment.ts.high for segment in segments)
+        panes = grid.pane_of(last) - grid.pane_of(first) + 1
+        return sum(segment.bytes for segment in segments) / panes
+
     def _segments(self, state: str) -> Iterator[Segment]:
         start = f"task/{state}/"
         for name, entry in self.manifest.properties["state"].items():
@@ -103,3 +79,18 @@ def kept_rows(kept: KeptStream, after: int, until: int) -> pa.Table | None:
     columns = [rows.column(name) for name in names]
     labels = [f"{kept.name}.{name}" for name in names]
     return pa.table([*columns, times], names=[*labels, TS]).combine_chunks()
+
+
+def rows_by_pane(
+    grid: PaneGrid, rows: pa.Table, first: int, last: int
+) -> Iterator[tuple[int, pa.Table]]:
+    """The rows of each of some panes, if it has some."""
+    ends = -((grid.origin - numbers(rows, TS)) // grid.length)
+    order = np.argsort(ends, kind="stable")
+    ends, rows = ends[order], rows.take(pa.array(order)).combine_chunks()
+    places = np.searchsorted(ends, np.arange(first, last + 2))
+    for pane, low, high in zip(
+        range(first, last + 1), places[:-1].tolist(), places[1:].tolist(), strict=True
+    ):
+        if high > low:
+            yield pane, rows.slice(low, high - low)

@@ -10,7 +10,7 @@ from mayfly.plan.catalog import Catalog
 from mayfly.plan.logical_operators import Node, Output, Sort, StreamScan
 from mayfly.plan.serving_terms import Isolation, ServeClause
 from mayfly.plan.window_kinds import Range, Slide
-from mayfly.serving.periodic.closed_panes import PaneGrid
+from mayfly.serving.periodic.served_window import PaneGrid
 from mayfly.serving.periodic.stored_query import StoredQuery, bound_query
 
 

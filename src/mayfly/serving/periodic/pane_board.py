@@ -9,22 +9,27 @@ of a query come in the order of as_of, each once.
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any
 
 from mayfly.lifetime import MIN_TIME, format_micros, instant_text
-from mayfly.periodic.scheduling import Policy
+from mayfly.periodic.scheduling import Policy, ScheduledQuery
 from mayfly.periodic.server import Outbox, PeriodicServer, ServedAnswer
 from mayfly.physical.served_plan import panes_spared
 from mayfly.plan.serving_terms import Overloaded
 from mayfly.serving.kept_streams import KeptStream
 from mayfly.serving.periodic.answer_positions import AnswerPositions
-from mayfly.serving.periodic.closed_panes import ClosedPanes, PaneGrid, kept_rows
+from mayfly.serving.periodic.closed_panes import ClosedPanes, kept_rows, rows_by_pane
 from mayfly.serving.periodic.pane_parts import PaneParts
+from mayfly.serving.periodic.served_load import BoardLoad, as_scheduled
+from mayfly.serving.periodic.served_window import PaneGrid
 from mayfly.serving.periodic.stored_query import StoredQuery
 from mayfly.serving.periodic.stored_rings import ROWS, StoredRings, ring_name
+from mayfly.serving.periodic.work_meter import WorkMeter
 
 MOST_UPDATES = 10_000
 """Panes that are fed one by one; after a longer silence the server begins again."""
@@ -46,10 +51,13 @@ class PaneBoard:
     server: PeriodicServer | None = None
     missed: int = 0
     """Panes that were closed and gone before the server read them."""
+    meter: WorkMeter = field(default_factory=WorkMeter)
     _waiting: dict[str, tuple[StoredQuery, int]] = field(default_factory=dict)
     """Queries whose first whole pane has not come, and its number."""
     _rings: StoredRings = field(default_factory=StoredRings)
     _outbox: Outbox = field(default_factory=Outbox)
+    _priced: tuple[list[ScheduledQuery], Fraction] | None = None
+    """Queries, and what they cost per update: a schedule is costly to price."""
     _delivered: dict[str, int] = field(default_factory=dict)
     """As of when the last answer was that went out from here, by query."""
 
@@ -100,9 +108,14 @@ class PaneBoard:
                 "once, more than are kept: queries go on from the last ones"
             )
             self._end_server()
+        if self._holds_rows and self.grid.stream not in kept:
+            self._end_server()
+        if self.server is None:
+            self.meter.begin_anew()
         server = self.server or self._started(panes, kept, last, self.grid.pane_of(first))
         self._feed(server, panes, kept, last)
         server.advance_clock(clock - 1)
+        self.meter.note_update(time.monotonic(), server.update_number)
         for name, (query, pane) in list(self._waiting.items()):
             if pane <= server.update_number:
                 del self._waiting[name]
@@ -111,6 +124,26 @@ class PaneBoard:
             ring_name(query): self._size(query) for query, _ in self._waiting.values()
         } | ({ROWS: self._rows_size(kept)} if self.grid.stream in kept else {})
         self.server = server  # workers see it with all its rings, and panes in them
+
+    @property
+    def _holds_rows(self) -> bool:
+        return any(source.name == ROWS for source in self._rings.all())
+
+    @property
+    def held_bytes(self) -> int:
+        """What its rings take, about."""
+        server = self.server
+        if server is None:
+            return 0
+        with server.changed:
+            return self._rings.nbytes
+
+    def load(self, policy: Policy) -> BoardLoad:
+        """What its queries cost, and what was measured."""
+        listed = [as_scheduled(query) for query in list(self.queries.values())]
+        if self._priced is None or self._priced[0] != listed:
+            self._priced = listed, policy.cost(listed)
+        return BoardLoad(self.grid, self._priced[1], self.meter.measured)
 
     def _has_lost(self, last: int) -> bool:
         assert self.server is not None
@@ -150,7 +183,7 @@ class PaneBoard:
                 self._serve_every(server, query, start, whole, last)
             else:
                 self._waiting[query.name] = (query, start)
-        if rows and not any(source.name == ROWS for source in self._rings.all()):
+        if rows and not self._holds_rows:
             some = next(iter(self.queries.values()))
             self._rings.prepare_rows(some, rows, max(last - rows + 1, first_row))
         return server
@@ -218,7 +251,7 @@ class PaneBoard:
             else:
                 rows = panes.rows(source.name.rpartition("@")[0], after, until)
             if rows is not None:
-                for pane, part in self.grid.cut(rows, first, last):
+                for pane, part in rows_by_pane(self.grid, rows, first, last):
                     whole = part if source.name == ROWS else PaneParts((part,))
                     updates[pane - first][source.name] = whole
         server.update(*updates)

@@ -16,9 +16,10 @@ import pyarrow as pa
 from mayfly.arrays import compute as pc
 from mayfly.kernels.delta import concatenated
 from mayfly.kernels.lifetime_rows import chosen
-from mayfly.kernels.pane_partials import COUNT, ROWS, SUM, PaneNumber
+from mayfly.kernels.pane_partials import PaneNumber
 from mayfly.kernels.pane_store import PaneStore
 from mayfly.plan.expressions import Column
+from mayfly.plan.pane_functions import COUNT, ROWS, SUM
 
 
 @dataclass

@@ -28,12 +28,22 @@ from mayfly.periodic.isolation import BrokenHistory
 from mayfly.periodic.scheduling import LatenessReport, policy_named
 from mayfly.periodic.server import PendingAnswer, ServedAnswer
 from mayfly.runtime.answer import QueryAnswer
+from mayfly.serving.kept_streams import KeptStream
 from mayfly.serving.periodic.answer_positions import AnswerPositions
 from mayfly.serving.periodic.answer_sinks import AnswerSink
-from mayfly.serving.periodic.closed_panes import ClosedPanes, PaneGrid
+from mayfly.serving.periodic.closed_panes import ClosedPanes
 from mayfly.serving.periodic.one_time_panes import over_panes
 from mayfly.serving.periodic.pane_board import PaneBoard
-from mayfly.serving.periodic.stored_query import StoredQuery
+from mayfly.serving.periodic.ring_memory import DEFAULT_LIMIT, RingMemory
+from mayfly.serving.periodic.served_load import (
+    BoardLoad,
+    advice_for,
+    measured_by_stream,
+    stretch_of,
+)
+from mayfly.serving.periodic.served_window import PaneGrid
+from mayfly.serving.periodic.stored_query import StoredQuery, bound_query
+from mayfly.serving.periodic.work_meter import WorkMeter
 from mayfly.serving.pipeline_places import open as open_pipeline
 from mayfly.serving.pipeline_reader import PipelineReader
 from mayfly.storage import Manifest
@@ -50,7 +60,8 @@ Subscriber = Callable[[ServedAnswer], None]
 class ServedPipeline:
     """``with ServedPipeline("shop.state") as served: served.subscribe("q", print)``.
 
-    Threads begin with the block and end with it. ``policy`` is the schedule of the queries.
+    Threads begin with the block and end with it. ``policy`` is the schedule of the queries,
+    ``memory`` how many bytes their panes may take.
     """
 
     def __init__(
@@ -60,10 +71,13 @@ class ServedPipeline:
         policy: str = "late-pending",
         workers: int = 1,
         note: Callable[[str], None] | None = None,
+        memory: int = DEFAULT_LIMIT,
     ) -> None:
         if workers < 1:
             raise InvalidSetting(f"{workers} workers", "use at least one")
         self.policy = policy_named(policy)
+        self.memory = RingMemory(memory)
+        self.workers = workers
         self.notes: list[str] = []
         self.refused: dict[str, str] = {}
         """Queries that cannot be served, and why."""
@@ -79,6 +93,7 @@ class ServedPipeline:
         self._lock = Lock()
         self._work = Condition()
         self._changes = 0
+        self._overloaded = False
         self._stopping = False
         self.version = -1
         """The last one that was taken over."""
@@ -115,6 +130,16 @@ class ServedPipeline:
                 thread.join()
         self._store()
 
+    def await_answers(self, seconds: float) -> bool:
+        """Wait until the threads have answered what is committed now and due, at most so long."""
+        end, newest = time.monotonic() + seconds, self.reader.repository.newest()
+        while time.monotonic() < end and not self._stopping:
+            servers = [board.server for board in self._all_boards()]
+            if self.version >= newest and all(s is None or s.idle for s in servers):
+                return True
+            time.sleep(OFTEN / 2)
+        return False
+
     def _store(self) -> None:
         """Sinks write first: what they lose in a crash is answered again."""
         answered = dict(self._positions)
@@ -124,7 +149,7 @@ class ServedPipeline:
             except (OSError, MayflyError, pa.ArrowException) as error:
                 self.tell(f"answers could not be written: {error}")
                 return
-        self._positions.store(answered)
+        self._positions.store(answered, measured_by_stream(self.loads()))
 
     # ── who wants answers ─────────────────────────────────────────────────────────────────
 
@@ -224,10 +249,55 @@ class ServedPipeline:
                         "as_of": None if answer is None else answer.as_of,
                         "late_by": None if answer is None else answer.late_by,
                         "lateness": None if lateness is None else str(lateness),
+                        "stretch": None if lateness is None else float(lateness.stretch),
                         "panes_missed": board.missed,
                     }
                 )
-        return {"queries": rows, "refused": dict(self.refused), "notes": list(self.notes)}
+        loads = self.loads()
+        stretch = stretch_of(loads)
+        return {
+            "queries": rows,
+            "refused": dict(self.refused),
+            "memory": {
+                "held": sum(board.held_bytes for board in self._all_boards()),
+                "expected": self.memory.total,
+                "limit": self.memory.limit,
+            },
+            "load": [load.to_json() for load in loads],
+            "stretch": None if stretch is None else float(stretch),
+            "notes": list(self.notes),
+        }
+
+    def loads(self) -> list[BoardLoad]:
+        """What queries cost per update and what can be done, of each set of panes."""
+        return [board.load(self.policy) for board in self._all_boards() if board.queries]
+
+    def advise(self, sql: str) -> str:
+        """What a query with SLIDE would do to the load if it was served, by what was measured."""
+        with in_zone(self.reader.zone):
+            plan = bind_query(f"SERVE AS {sql}", self.reader.catalog)
+            query = bound_query("the query", plan, self.reader.catalog, {"text": sql})
+        grid = query.grid
+        board = self.boards.get(grid)
+        present = [] if board is None else list(board.queries.values())
+        advice = advice_for(query, grid, self.policy, present, self.loads())
+        return str(advice or "nothing was measured yet: ask when some updates have come")
+
+    def _tell_overload(self) -> None:
+        """Say when there is more work than time, and when that is over."""
+        loads = self.loads()
+        stretch = stretch_of(loads)
+        late = any(report.overloaded for report in self.reports())
+        if stretch is not None and stretch > 1 and late and not self._overloaded:
+            self._overloaded = True
+            listed = "; ".join(map(str, loads))
+            self.tell(
+                f"more work than time: periods become about {float(stretch):.1f} times as long, "
+                f"each query's by its own lateness ({listed})"
+            )
+        elif self._overloaded and not late and (stretch is None or stretch <= 1):
+            self._overloaded = False
+            self.tell("queries are in time again")
 
     # ── following ─────────────────────────────────────────────────────────────────────────
 
@@ -243,19 +313,26 @@ class ServedPipeline:
                 self.boards = {}
             self._positions = self._positions_of(reader.manifest)
         self.reader = reader
-        self._register(reader)
         panes = ClosedPanes(reader.repository.directory, reader.manifest)
+        self._register(reader, panes)
         for board in self._all_boards():
-            board.follow(panes, reader.kept_streams)
+            board.follow(panes, self._kept_by(board, reader))
         self.version = reader.version
         self._notify()
         return True
 
-    def _register(self, reader: PipelineReader) -> None:
+    def _kept_by(self, board: PaneBoard, reader: PipelineReader) -> Mapping[str, KeptStream]:
+        problem = self.memory.rows_refused.get(board.grid)
+        if problem is None:
+            return reader.kept_streams
+        self.tell(problem)
+        return {name: k for name, k in reader.kept_streams.items() if name != board.grid.stream}
+
+    def _register(self, reader: PipelineReader, panes: ClosedPanes) -> None:
         """Serve the queries that the checkpoint has now."""
         known_since: Mapping[str, int] = reader.manifest.properties.get(KNOWN, {})
         served: dict[str, StoredQuery] = {}
-        self.refused = {}
+        before, self.refused = self.refused, {}
         with in_zone(reader.zone):
             for name, query in self._stored_queries(reader).items():
                 problem = _obstacle(query, reader)
@@ -263,17 +340,23 @@ class ServedPipeline:
                     self.refused[name] = problem
                 else:
                     served[name] = query.with_history(known_since)
+            served = self.memory.choose(served, panes, reader.kept_streams)
+            self.refused |= self.memory.refused
+        for name, problem in self.refused.items():
+            if before.get(name) is None:
+                self.tell(f"{name} is not served: {problem}")
         for board in self._all_boards():
             for name, query in list(board.queries.items()):
                 if name not in served or _kind(served[name]) != _kind(query):
                     board.remove(name)
         for name, query in served.items():
-            grid = PaneGrid(query.stream, query.pane, query.origin % query.pane)
+            grid = query.grid
             if grid not in self.boards:
                 with self._lock:
                     self.boards[grid] = PaneBoard(
-                        grid, self.policy, self._positions, self._deliver, self.tell
-                    )
+                        grid, self.policy, self._positions, self._deliver, self.tell,
+                        meter=WorkMeter(self.workers),
+                    )  # fmt: skip
             if name not in self.boards[grid].queries:
                 self.boards[grid].add(query)
 
@@ -303,6 +386,7 @@ class ServedPipeline:
             if time.monotonic() - noted > SELDOM:
                 noted = time.monotonic()
                 self._store()
+                self._tell_overload()
             time.sleep(OFTEN if self.boards else SELDOM)
 
     # ── answering ─────────────────────────────────────────────────────────────────────────
@@ -327,11 +411,14 @@ class ServedPipeline:
         server = board.server
         if server is None:
             return False
+        began = time.perf_counter()
         try:
             worked = server.step()
         except BrokenHistory as error:
             self.tell(str(error))
             return True
+        if worked:
+            board.meter.note_read(time.perf_counter() - began)
         with self._work:  # a question that is refused is done, though nothing was read
             self._work.notify_all()
         return worked

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import gcd
 from typing import Any
 
 import numpy as np
@@ -28,25 +27,20 @@ from mayfly.periodic.scheduling import Overload
 from mayfly.periodic.server import EvaluationWay, ServeOptions
 from mayfly.physical.compiler import compile_plan
 from mayfly.physical.program import Program, Task
-from mayfly.physical.served_plan import in_panes
 from mayfly.physical.shared_program import canonical, shared
-from mayfly.physical.slides import outer_slide
+from mayfly.physical.slides import in_panes, outer_slide
 from mayfly.plan.catalog import Catalog
 from mayfly.plan.logical_operators import Output, StreamScan
-from mayfly.plan.serving_terms import ServeClause
 from mayfly.plan.window_kinds import Range
+from mayfly.serving.periodic.served_window import ServedWindow
 from mayfly.storage.segment import EXP, TS
 
 
 @dataclass(frozen=True)
-class StoredQuery:
+class StoredQuery(ServedWindow):
     """``known_from`` is the instant from which on all its rows are in panes."""
 
-    name: str
     text: str
-    serve: ServeClause
-    stream: str
-    window: Range
     kept: Program
     """What the pipeline runs."""
     answering: Program
@@ -70,23 +64,8 @@ class StoredQuery:
         return replace(self, known_from=instant, group=(self.states[0], instant))
 
     @property
-    def length(self) -> int:
-        return self.window.duration
-
-    @property
-    def period(self) -> int:
-        assert self.window.slide is not None
-        assert self.window.slide.period
-        return self.window.slide.period
-
-    @property
-    def pane(self) -> int:
-        return gcd(self.length, self.period)
-
-    @property
-    def origin(self) -> int:
-        assert self.window.slide is not None
-        return self.window.slide.origin
+    def synopsis(self) -> str:
+        return self.states[0]
 
     @cached_property
     def store(self) -> PaneStore:
@@ -156,7 +135,7 @@ def bound_query(
     text = str(entry.get("text", ""))
     window = replace(scan.window, slide=outer_slide(plan))
     return StoredQuery(
-        name, text, plan.serve, scan.stream, window, kept, answering, (store, reader),
+        name, plan.serve, scan.stream, window, text, kept, answering, (store, reader),
         group=(store, MIN_TIME),
     )  # fmt: skip
 

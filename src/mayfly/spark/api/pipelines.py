@@ -20,6 +20,7 @@ from mayfly.plan.catalog import (
     StreamDefinition,
     ViewDefinition,
 )
+from mayfly.plan.user_aggregates import AggregateDefinition
 from mayfly.serving.pipeline_places import ARCHIVES
 from mayfly.spark.api.queries import Queries
 from mayfly.spark.api.query_run import QueryRun
@@ -28,6 +29,7 @@ from mayfly.spark.archive.archives import SparkArchive
 from mayfly.spark.archive.query_feeds import open_or_create_archive
 from mayfly.spark.io.sinks import Console, ParquetFiles, Sink
 from mayfly.spark.io.sources import declare_stream, relation_rows
+from mayfly.spark.io.users_code import loaded
 from mayfly.spark.stream.results import Results
 from mayfly.spark.stream.start import StartSettings
 
@@ -118,6 +120,8 @@ def carry_out(spark: SparkSession, declared: PipelineFile) -> Pipeline:
                 passed_over += declare_stream(session, definition, folder)
             case Create(definition=RelationDefinition() as definition):
                 session.add_relation(definition, relation_rows(session.spark, definition, folder))
+            case Create(definition=AggregateDefinition() as definition):
+                session.add_aggregate(loaded(session, definition))
             case Create(definition=ViewDefinition() as definition):
                 session.add_view(definition)
             case Insert() | Update() | Delete():

@@ -17,8 +17,7 @@ from mayfly.errors import InvalidSetting
 from mayfly.keywords import known_settings
 from mayfly.lifetime import in_zone
 from mayfly.optimizer.optimize import optimize
-from mayfly.optimizer.rules.keep_panes import PANES
-from mayfly.optimizer.rules.share_panes import SS1
+from mayfly.optimizer.rules.share_panes import LATER_RULES
 from mayfly.periodic.sharing.pane_covers import NO_COVER, PaneCover
 from mayfly.physical.compiler import compile_plan
 from mayfly.physical.explain.explainer import explain
@@ -49,6 +48,7 @@ from mayfly.spark.stream.dataflow import Dataflow
 from mayfly.spark.stream.query_checkpoint import (
     COVER,
     DERIVATION,
+    JOINED,
     PLAN,
     TEXT,
     ZONE,
@@ -99,6 +99,8 @@ class CqlQuery:
     joining: Joining = Joining.COST
     cover: PaneCover = NO_COVER
     """The queries whose panes it reads in the place of its own (SS4)."""
+    joined_with: tuple[str, ...] = ()
+    """The texts of the queries that share its join, with its own (SS3)."""
 
     @staticmethod
     def of(
@@ -108,6 +110,7 @@ class CqlQuery:
         strategy: Strategy,
         without: Sequence[str],
         joining: Joining = Joining.COST,
+        joined_with: Sequence[str] = (),
     ) -> CqlQuery:
         with in_zone(session.zone):
             optimized = optimize(bound, strategy=strategy, without=without, joining=joining)
@@ -116,8 +119,11 @@ class CqlQuery:
         program = compile_plan(
             canonical(chosen.plan), session.catalog, strategy, context.weak_distinct, joining,
             chosen.strict, context.early_pruning, context.panes, context.sharing,
+            tuple(session.query(other).program.plan for other in joined_with),
         )  # fmt: skip
-        return CqlQuery(session, text, bound, program, tuple(without), joining)
+        return CqlQuery(
+            session, text, bound, program, tuple(without), joining, joined_with=tuple(joined_with)
+        )
 
     def __repr__(self) -> str:
         return one_line(self, shortened(self.text))
@@ -146,10 +152,11 @@ class CqlQuery:
         return CqlQuery.of(self.session, self.text, self.bound, strategy, rules, way)
 
     def as_begun(self, stored: Mapping[str, Any] | None) -> CqlQuery:
-        """The query as a checkpoint was begun with it, which may have been before joins ran whole
-        or aggregates kept panes, or by other estimates: what it keeps is what that plan keeps."""
+        """The query as a checkpoint was begun with it, which may have been before joins ran whole,
+        aggregates kept panes or DISTINCT left rows out, or by other estimates: what it keeps is
+        what that plan keeps."""
         if stored is not None and differing(stored, self.description()):
-            for joining, without in product(Joining, ((), (PANES.name,), (SS1.name,))):
+            for joining, without in product(Joining, LATER_RULES):
                 other = self.under(self.program.strategy, joining, without)
                 if not differing(stored, other.description()):
                     return other
@@ -205,6 +212,8 @@ class CqlQuery:
         }
         if self.cover.plus:
             parts[COVER] = self.cover.to_json()
+        if self.joined_with:
+            parts[JOINED] = list(self.joined_with)
         for stream in self.streams():
             columns = [f"{name} {stream.type_of(name).sql()}" for name in stream.schema.names]
             parts[f"columns of {stream.name}"] = ", ".join(columns)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Literal, TypedDict, Unpack
 
@@ -22,6 +23,7 @@ from mayfly.cql import Delete, Insert, Update, bind_query
 from mayfly.cql.binder import written_out
 from mayfly.cql.computed_columns import EVENT_TIME, UNITS
 from mayfly.cql.registrations import derived_stream_of, view_of
+from mayfly.cql.users_calls import users_aggregate_of
 from mayfly.display import html_table, one_line
 from mayfly.errors import InvalidSetting
 from mayfly.keywords import flag, known_settings, names, text
@@ -45,6 +47,7 @@ from mayfly.plan.row_intake import Columns, arrow_of, as_table, columns_of
 from mayfly.plan.strategy import Strategy
 from mayfly.plan.stream_joins import Stream, WallClock
 from mayfly.plan.types import arrow_type, parse_type
+from mayfly.plan.user_aggregates import AggregateDefinition
 from mayfly.runtime.relation_log import Changing
 from mayfly.spark.api.queries import CqlQuery, Queries
 from mayfly.spark.api.streams import SparkStream
@@ -93,6 +96,7 @@ class Session:
         self._sequences: dict[str, tuple[str, ...]] = {}
         self.relations: dict[str, Changing] = {}
         self._views: dict[str, ViewDefinition] = {}
+        self._aggregates: dict[str, AggregateDefinition] = {}
         self.python = None if allow_python is None else local_root(allow_python)
 
     def __repr__(self) -> str:
@@ -196,13 +200,14 @@ class Session:
         self._declared.pop(name, None)
         self.relations.pop(name.casefold(), None)
         self._views.pop(name.casefold(), None)
+        self._aggregates.pop(name.casefold(), None)
 
     def fork(self) -> Session:
         """A session that knows what this one does, and may get to know more."""
         other = Session(self.spark, allow_python=self.python)
         other._frames, other._declared = dict(self._frames), dict(self._declared)
         other._sequences, other.relations = dict(self._sequences), dict(self.relations)
-        other._views = dict(self._views)
+        other._views, other._aggregates = dict(self._views), dict(self._aggregates)
         return other
 
     @property
@@ -225,6 +230,8 @@ class Session:
             )
         for changing in self.relations.values():
             catalog = catalog.declare(changing.definition)
+        for aggregate in self._aggregates.values():
+            catalog = catalog.declare(aggregate)
         for view in self._views.values():
             catalog = catalog.declare(view)
         return catalog
@@ -262,7 +269,23 @@ class Session:
         _check_name(
             definition.name, (*self._frames, *self.relations, *self._views), definition.kind
         )
-        self._views[definition.name.casefold()] = definition
+        plan = self.catalog.with_code(definition.plan)
+        self._views[definition.name.casefold()] = replace(definition, plan=plan)
+
+    @known_settings()
+    def aggregate(self, name: str, code: type, *, takes: str | Sequence[str], gives: str) -> None:
+        """Make a class an aggregate: its ``add(x, …)`` takes the values of a row, ``merge(other)``
+        those of another instance, ``result()`` is the answer; ``subtract(x, …)``, if it has one,
+        undoes an ``add``. ``takes=("BIGINT",), gives="DOUBLE"`` are the types. A checkpoint has
+        these and no code: every program that continues from there gives the class anew.
+        """
+        self.add_aggregate(users_aggregate_of(name, code, takes, gives))
+
+    def add_aggregate(self, definition: AggregateDefinition) -> None:
+        """Declare an aggregate whose class is at hand."""
+        taken = (*self._frames, *self.relations, *self._views, *self._aggregates)
+        _check_name(definition.name, taken, definition.kind)
+        self._aggregates[definition.name.casefold()] = definition
 
     @known_settings()
     def relation(
@@ -316,7 +339,8 @@ class Session:
 
     def query_of(self, definition: QueryDefinition | ArchiveDefinition) -> CqlQuery:
         """A query that a statement has declared."""
-        return CqlQuery.of(self, definition.text, definition.plan, Strategy.UPA, ())
+        plan = self.catalog.with_code(definition.plan)
+        return CqlQuery.of(self, definition.text, plan, Strategy.UPA, ())
 
     def streams(self) -> tuple[str, ...]:
         """The names of the declared streams, in the order of their declaration."""

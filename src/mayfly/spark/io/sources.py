@@ -202,9 +202,9 @@ def with_computed(frame: DataFrame, definition: StreamDefinition, zone: str) -> 
 
 def _register(session: Session, stream: str, source: Connector) -> Connector:
     """Make a data source written in Python known to Spark."""
-    file, name = python_file(stream, source, session.python)
+    file, name = python_file(f"the stream {stream}", str(source.path), session.python)
     try:
-        source_class = getattr(_module(file), name)
+        source_class = getattr(module_of(file), name)
     except Exception as error:  # whatever the user's file raises
         raise InvalidSetting(
             f"there is no data source {source.path}: {type(error).__name__}: {error}",
@@ -214,7 +214,7 @@ def _register(session: Session, stream: str, source: Connector) -> Connector:
     return Connector(source_class.name(), None, source.options)
 
 
-def _module(file: Path) -> ModuleType:
+def module_of(file: Path) -> ModuleType:
     """A file as a module.
 
     It is not left among the modules of this process: what is defined in it then travels to

@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, StructType
 
 from mayfly.physical.shared_program import SharedProgram
 from mayfly.physical.stager import staged
@@ -22,7 +23,7 @@ from mayfly.runtime.shed_load import NOTHING, Shedding
 from mayfly.spark.stream.arrivals import Arrived, added, decoded, left_out, promise, unwanted
 from mayfly.spark.stream.pane_pass import PanePass
 from mayfly.spark.stream.pane_split import PaneSplitter
-from mayfly.spark.stream.parcels import COUNTS, DDL, MARKER, RECEIPT
+from mayfly.spark.stream.parcels import COUNTS, MARKER, RECEIPT, SCHEMA
 from mayfly.spark.stream.pushdown import wanted_rows
 from mayfly.spark.stream.row_split import Splitter
 from mayfly.spark.stream.slots import HEARTBEAT, STREAM, Slots, projection
@@ -30,6 +31,9 @@ from mayfly.spark.stream.stage_tasks import StageStep
 from mayfly.storage import TS
 
 SHARES = 1_000_000
+_KINDS = {pa.int32(): IntegerType(), pa.string(): StringType(), pa.binary(): BinaryType()}
+PARCELS = StructType([StructField(field.name, _KINDS[field.type]) for field in SCHEMA])
+"""Made once: a text would be read by Spark at every use."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +97,7 @@ class Dataflow:
         rows = reduce(DataFrame.unionAll, parts)
         if self.panes:
             return rows
-        return self._exchanged(rows.mapInArrow(self.splitter, DDL))
+        return self._exchanged(rows.mapInArrow(self.splitter, PARCELS))
 
     @contextmanager
     def parcels(self, batch: DataFrame, limits: Sequence[Limits]) -> Iterator[DataFrame]:
@@ -107,13 +111,13 @@ class Dataflow:
             rows = batch if alone else batch.where(f"{STREAM} IN ({_listed(panes.tags)})")
             groups = panes.aggregated(rows, limits[panes.stream])
             splitter = PaneSplitter(self.stages, panes, self.buckets, tuple(limits), self.zone)
-            parts.append(groups.mapInArrow(splitter, DDL))
+            parts.append(groups.mapInArrow(splitter, PARCELS))
             if panes.rest:
                 beside = replace(self.splitter, only=frozenset(panes.rest))
-                parts.append(self._rows_beside(rows, panes).mapInArrow(beside, DDL))
+                parts.append(self._rows_beside(rows, panes).mapInArrow(beside, PARCELS))
         if len(self.panes) < len(self.streams):
             others = batch.where(f"{STREAM} NOT IN ({_listed(tags)})")
-            parts.append(others.mapInArrow(self.splitter, DDL))
+            parts.append(others.mapInArrow(self.splitter, PARCELS))
         parcels = self._exchanged(reduce(DataFrame.unionAll, parts)).persist()
         try:
             yield parcels
@@ -180,7 +184,7 @@ class Dataflow:
     ) -> DataFrame:
         """All stages over a batch as ``tagged`` made it, as one DataFrame of receipts; only one
         action may use it."""
-        moving = parcels.mapInArrow(replace(tasks[0], placed=True), DDL)
+        moving = parcels.mapInArrow(replace(tasks[0], placed=True), PARCELS)
         return self.stepped(moving, tasks[1:], due[1:])
 
     def nothing(self, spark: SparkSession) -> DataFrame:
@@ -192,7 +196,7 @@ class Dataflow:
 
     def kept_rows(self, spark: SparkSession, reader: Any, count: int) -> DataFrame:
         """The parcels a reader makes of so many stored pieces."""
-        return spark.range(0, count, 1, max(1, count)).mapInArrow(reader, DDL)
+        return spark.range(0, count, 1, max(1, count)).mapInArrow(reader, PARCELS)
 
     def stepped(
         self,
@@ -204,16 +208,14 @@ class Dataflow:
         for task, listed in zip(tasks, due, strict=True):
             markers = self._markers(moving.sparkSession, task.stage, listed)
             # What moves comes first: a task that is placed counts its partitions.
-            moving = self._exchanged(moving.unionAll(markers)).mapInArrow(task, DDL)
+            moving = self._exchanged(moving.unionAll(markers)).mapInArrow(task, PARCELS)
         return moving.where(f"_edge = '{RECEIPT}'").select("_data")
 
     def _markers(self, spark: SparkSession, stage: int, due: Sequence[int]) -> DataFrame:
         listed = ", ".join(str(bucket) for bucket in due)
-        return spark.range(1).selectExpr(
-            f"explode(array({listed})) AS _bucket",
-            f"{stage} AS _stage",
-            f"'{MARKER}' AS _edge",
-            "CAST('' AS BINARY) AS _data",
+        return spark.sql(
+            f"SELECT explode(array({listed})) AS _bucket, {stage} AS _stage,"
+            f" '{MARKER}' AS _edge, CAST('' AS BINARY) AS _data"
         )
 
 

@@ -4,6 +4,7 @@ Idea: one aggregation of a batch serves all queries of its stream. Rows are grou
 each query (GROUPING SETS where these differ) and by pane, cut at every edge that one of them uses;
 predicates are FILTER clauses, equal numbers are computed once. What comes to Python, a row for each
 key and pane, is merged to the panes of each query and counted (pane_split.py).
+For queries that ask which values there are (value_spans.py) it is the first and last time of each.
 Invariant: only what ``pushes`` (means the same in every session, cannot fail) is given to Spark.
 For queries that need more, and those that need rows, these are read once more: the ones that such a
 query may select cross, with the columns it reads. They are counted in the aggregation alone.
@@ -16,15 +17,16 @@ from dataclasses import dataclass, field, replace
 from functools import reduce
 
 from pyspark.sql import DataFrame
-from pyspark.sql.functions import broadcast, coalesce, col, expr, grouping, lit, when
 
 from mayfly.kernels.delta import column_name
 from mayfly.kernels.pane_edges import FAR, edges
-from mayfly.kernels.pane_partials import MOMENTS, ROWS, SUM, PaneNumber
-from mayfly.kernels.value_sketches import HLL, ITEMS, KLL, SKETCHES, TEXT
+from mayfly.kernels.pane_partials import PaneNumber
+from mayfly.kernels.value_sketches import SKETCHES, TEXT
+from mayfly.kernels.value_spans import ValueSpans
 from mayfly.lifetime import MIN_TIME
 from mayfly.physical.stages import Feed
 from mayfly.plan.expressions import Column, Expression, conjunction
+from mayfly.plan.pane_functions import HLL, ITEMS, KLL, MOMENTS, ROWS, SUM
 from mayfly.plan.stream_joins import Stream
 from mayfly.plan.window_kinds import Range
 from mayfly.runtime.max_gap import Limits
@@ -34,7 +36,6 @@ from mayfly.spark.stream.slots import STREAM
 from mayfly.storage import TS
 
 KIND, SET, NUMBER, LEAST, LARGEST = "_kind", "_set", "_rows", "_least", "_largest"
-LATE, BEYOND = "_late", "_beyond"
 _KEYS = ("date", "timestamp", "decimal")
 """Types of columns that may be keys and arguments beside those that ``pushes`` knows."""
 
@@ -103,35 +104,45 @@ class PanePass:
 
     def aggregated(self, rows: DataFrame, limits: Limits) -> DataFrame:
         """One row for each key, pane and kind of row."""
-        # As a row of its own: as constants the limits would be compiled anew with every batch.
+        # One text: Spark analyses a plan anew at each call that adds to it.
+        view = f"mayfly_rows_of_{self.stream}"
+        rows.createOrReplaceTempView(view)
+        return rows.sparkSession.sql(self._query(view, limits))
+
+    def _query(self, view: str, limits: Limits) -> str:
+        # As numbers the limits would be compiled anew with every batch. An array is handed to what
+        # was compiled before, as long as the place in it is not known ahead of the rows.
         late, beyond = max(limits.late, MIN_TIME + 1), limits.beyond
-        measured = rows.sparkSession.sql(
-            f"SELECT * FROM VALUES ({late}L, {beyond}L) AS limits({LATE}, {BEYOND})"
+        place = f"pmod({STREAM}, 1)"
+        late_now, beyond_now = (f"array({late}L, {beyond}L)[{place} + {n}]" for n in (0, 1))
+        kind = (
+            f"CASE WHEN {TS} IS NULL THEN 1 WHEN {TS} > {beyond_now} THEN 2"
+            f" WHEN {TS} < {late_now} THEN 3 WHEN {STREAM} != {self.stream} THEN 4 ELSE 0 END"
         )
         named = [f"IF({KIND} = 0, {sql}, NULL) AS _k{n}" for n, sql in enumerate(self.keys)]
         # Rows that only count have panes, too: gaps between their times matter in a replay.
         named += [f"{sql} AS _p{n}" for n, sql in enumerate(self.panes)]
-        kind = (
-            f"CASE WHEN {TS} IS NULL THEN 1 WHEN {TS} > {BEYOND} THEN 2 WHEN {TS} < {LATE} THEN 3 "
-            f"WHEN {STREAM} != {self.stream} THEN 4 ELSE 0 END AS {KIND}"
-        )
-        prepared = rows.crossJoin(broadcast(measured)).selectExpr("*", kind)
-        prepared = prepared.selectExpr("*", *named)
-        counts = [f"count(*) AS {NUMBER}", f"min({TS}) AS {LEAST}", f"max({TS}) AS {LARGEST}"]
-        numbers = [f"{sql} AS _n{n}" for n, sql in enumerate(self.numbers)]
-        aggregates = [expr(sql) for sql in (*counts, *numbers)]
         sets = [self._columns(number) for number in range(len(self.sets))]
-        if len(sets) == 1:
-            return prepared.groupBy(*sets[0]).agg(lit(0).alias(SET), *aggregates)
-        every = list(dict.fromkeys(name for names in sets for name in names))
-        grouped = prepared.groupingSets(
-            [[col(name) for name in names] for names in sets], *map(col, every)
+        which = " ".join(f"WHEN grouping(_p{n}) = 0 THEN {n}" for n in range(len(sets)))
+        outputs = [
+            *dict.fromkeys(name for names in sets for name in names),
+            f"{f'CASE {which} END' if len(sets) > 1 else 0} AS {SET}",
+            *(f"count(*) AS {NUMBER}", f"min({TS}) AS {LEAST}", f"max({TS}) AS {LARGEST}"),
+            *(f"{sql} AS _n{n}" for n, sql in enumerate(self.numbers)),
+        ]
+        grouped = ", ".join(f"({_listed(names)})" for names in sets)
+        return (
+            f"SELECT {_listed(outputs)} FROM (SELECT {_listed(['*', *named])} FROM"
+            f" (SELECT *, {kind} AS {KIND} FROM {view})) GROUP BY "
+            + (f"GROUPING SETS ({grouped})" if len(sets) > 1 else _listed(sets[0]))
         )
-        cases = [when(grouping(f"_p{n}") == 0, n) for n in range(len(sets))]
-        return grouped.agg(coalesce(*cases).alias(SET), *aggregates)
 
     def _columns(self, number: int) -> list[str]:
         return [STREAM, KIND, f"_p{number}", *(f"_k{key}" for key in self.sets[number])]
+
+
+def _listed(texts: Sequence[str]) -> str:
+    return ", ".join(texts)
 
 
 @dataclass
@@ -162,7 +173,11 @@ class _Making:
 
     def _feed(self, number: int, feed: Feed) -> PaneFeed | None:
         panes, path = feed.panes, _Path.of(feed)
-        if panes is None or path is None:
+        if path is None:
+            return None
+        if feed.spans is not None:
+            return self._span_feed(number, feed, feed.spans, path)
+        if panes is None:
             return None
         parts = [path.over(part) for part in (*panes.keys, *panes.values)]
         arguments = [content.argument and path.over(content.argument) for content in panes.contents]
@@ -171,18 +186,34 @@ class _Making:
             return None
         if any(content.function == ITEMS for content in panes.contents):
             return None  # what Spark keeps of frequent items has a format of its own
-        keys = [self.keys.setdefault(self._sql(part), len(self.keys)) for part in parts]
-        own = tuple(sorted(set(keys)))
-        self.sets.setdefault(own, []).extend(panes.windows)
-        where = self._sql(conjunction(path.conditions)) if path.conditions else ""
+        where, keys, own = self._placed(path, parts, panes.windows)
         numbers = tuple(
             self._number(content, argument, where)
             for content, argument in zip(panes.contents, arguments, strict=True)
         )
-        return PaneFeed(
-            number, feed, list(self.sets).index(own), tuple(f"_k{key}" for key in keys), numbers,
-            self._column("count(*)", where),
-        )  # fmt: skip
+        return PaneFeed(number, feed, own, keys, numbers, self._column("count(*)", where))
+
+    def _span_feed(
+        self, number: int, feed: Feed, spans: ValueSpans, path: _Path
+    ) -> PaneFeed | None:
+        """The first and last time of each value and pane."""
+        parts = [path.over(column) for column in spans.columns]
+        if not all(map(_crosses, parts)) or not all(map(pushes, path.conditions)):
+            return None
+        where, keys, own = self._placed(path, parts, (spans.panes_of,))
+        ends = ("max",) if spans.is_slid else ("min", "max")
+        numbers = tuple(Number(self._column(f"{end}({TS})", where)) for end in ends)
+        return PaneFeed(number, feed, own, keys, numbers, self._column("count(*)", where))
+
+    def _placed(
+        self, path: _Path, parts: Sequence[Expression], windows: Sequence[Range]
+    ) -> tuple[str, tuple[str, ...], int]:
+        """The predicate of a feed, the columns of its keys, and the number of their set."""
+        keys = [self.keys.setdefault(self._sql(part), len(self.keys)) for part in parts]
+        own = tuple(sorted(set(keys)))
+        self.sets.setdefault(own, []).extend(windows)
+        where = self._sql(conjunction(path.conditions)) if path.conditions else ""
+        return where, tuple(f"_k{key}" for key in keys), list(self.sets).index(own)
 
     def _number(self, content: PaneNumber, argument: Expression | None, where: str) -> Number:
         if argument is None or content.function == ROWS:

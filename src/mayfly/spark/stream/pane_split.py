@@ -11,12 +11,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mayfly.arrays.order import Int64s
-from mayfly.kernels.delta import concatenated
+from mayfly.kernels.delta import concatenated, payload
 from mayfly.kernels.lifetime_rows import numbers, whole
 from mayfly.kernels.moment_parts import MomentParts
-from mayfly.kernels.pane_partials import COUNT, ROWS, PanePartials
+from mayfly.kernels.pane_partials import PanePartials
+from mayfly.kernels.value_spans import ValueSpans
 from mayfly.lifetime import use_zone
 from mayfly.physical.stages import StagedProgram
+from mayfly.plan.pane_functions import COUNT, ROWS
 from mayfly.runtime.max_gap import Limits
 from mayfly.spark.stream.arrivals import Arrived, added, counted_groups, encoded
 from mayfly.spark.stream.pane_pass import (
@@ -72,10 +74,30 @@ class PaneSplitter:
         for pane_feed in self.panes.feeds:
             mine = pc.equal(ordinary[SET], pane_feed.set)
             own = ordinary.filter(pc.and_(mine, pc.greater(ordinary[pane_feed.rows], 0)))
-            rows = merged(pane_feed, own.combine_chunks())
+            rows = _rows_of(pane_feed, own.combine_chunks())
             fed[self.panes.stream] += rows.num_rows
             count = self.program.count(pane_feed.feed.stage, self.buckets)
             yield from sent(pane_feed.feed, pane_feed.number, rows, count)
+
+
+def _rows_of(pane_feed: PaneFeed, groups: pa.Table) -> pa.Table:
+    """What a feed gets of its groups: rows of its own panes, or the ends of its values' spans."""
+    spans = pane_feed.feed.spans
+    return merged(pane_feed, groups) if spans is None else span_ends(pane_feed, spans, groups)
+
+
+def span_ends(pane_feed: PaneFeed, spans: ValueSpans, groups: pa.Table) -> pa.Table:
+    """A row for the first and one for the last time of each group, one where these are equal."""
+    columns = payload(spans.columns)
+    values = [
+        whole(groups.column(name)).cast(kind)
+        for name, kind in zip(pane_feed.keys, columns.types, strict=True)
+    ]
+    first, last = (numbers(groups, pane_feed.numbers[place].low) for place in (0, -1))
+    both = np.concatenate([np.arange(len(first)), np.flatnonzero(last > first)])
+    times = np.concatenate([first, last[last > first]])
+    arrays = [value.take(pa.array(both)) for value in values]
+    return pa.table([*arrays, times], names=[*columns.names, TS])
 
 
 def merged(pane_feed: PaneFeed, groups: pa.Table) -> pa.Table:

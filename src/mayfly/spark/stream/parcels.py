@@ -22,7 +22,6 @@ SCHEMA = pa.schema(
         ("_data", pa.binary()),
     ]
 )
-DDL = "_bucket INT, _stage INT, _edge STRING, _data BINARY"
 MARKER, RECEIPT, COUNTS = "marker", "receipt", "counts"
 
 

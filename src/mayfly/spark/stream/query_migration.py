@@ -21,7 +21,7 @@ from mayfly.physical.shared_program import SharedProgram, described, described_o
 from mayfly.plan.strategy import Strategy
 from mayfly.runtime.buckets import checked_buckets
 from mayfly.spark.stream.query_checkpoint import ENTRY, SINCE, check_same, opened
-from mayfly.spark.stream.query_covers import as_begun, reading
+from mayfly.spark.stream.query_covers import as_begun, as_read
 from mayfly.spark.stream.state_format import upgrade_state
 from mayfly.spark.stream.state_move import StateMove
 from mayfly.storage import Manifest, Repository
@@ -77,9 +77,7 @@ def migrate_checkpoint(root: str, queries: Mapping[str, CqlQuery], buckets: int 
     since = {name: entry[SINCE] for name, entry in stored_queries.items()}
     entries = {name: entry.get(ENTRY) for name, entry in stored_queries.items()}
     after = {
-        name: reading(
-            queries[name].under(queries[name].program.strategy, query.joining), query.cover
-        )
+        name: as_read(queries[name].under(queries[name].program.strategy, query.joining), query)
         for name, query in before.items()
     }
     old = shared({name: query.program for name, query in before.items()}, since, entries)

@@ -16,6 +16,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from mayfly import errors
+from mayfly.display import counted
 from mayfly.errors import MayflyError, ProtocolError
 from mayfly.storage.segment import Segment
 
@@ -113,8 +114,8 @@ def account_for(receipts: Iterable[Receipt], fed: Mapping[str, int]) -> None:
     for stream, count in fed.items():
         if stepped[stream] != count:
             raise ProtocolError(
-                f"{count} rows of stream {stream} were sent to tasks in this batch, which got "
-                f"{stepped[stream]}",
+                f"tasks were sent {counted(count, 'row')} of stream {stream} in this batch, "
+                f"and got {stepped[stream]}",
                 "nothing was committed; if the stream's DataFrame gives other rows whenever it is "
                 "read, make it repeatable; otherwise restart the query",
             )

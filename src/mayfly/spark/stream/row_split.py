@@ -104,7 +104,7 @@ class Splitter:
             own = feed.named(arrays, rows.column(TS))
             if number in matches:
                 own = taken(own, matches[number])
-            if feed.panes is not None:
+            if feed.is_thinned:
                 own = chosen(own, numbers(own, TS) >= late)
             own = prepared(feed, own)
             fed[index] += own.num_rows

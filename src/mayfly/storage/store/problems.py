@@ -19,6 +19,7 @@ _HINTS = {
     ),
     "give this user access, or make the file system writable": _DENIED,
     "raise the limit on open files": (errno.EMFILE, errno.ENFILE),
+    "name a directory: a checkpoint, or an archive": (errno.ENOTDIR,),
 }
 _HINT_OF = {code: hint for hint, codes in _HINTS.items() for code in codes}
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import http.client
+import json
 import threading
 import time
 from collections import Counter
@@ -173,3 +175,17 @@ def fed_on(folder: Path, runner: Any, first: int, last: int) -> Any:
     for second in range(first, last, 2):
         runner.feed({"clicks": table_of(clicks(second, second + 2))}, {})
     return runner
+
+
+def test_where_a_client_begins_is_told(tmp_path: Path) -> None:
+    """As ``since`` of an event does: null is the beginning."""
+    fed(tmp_path)
+    with serving(tmp_path) as server:
+        for place, said in (("beginning", None), (str(20 * SECOND), "1970-01-01 00:00:20")):
+            connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
+            connection.request("GET", f"/changes/totals?since={place}")
+            response = connection.getresponse()
+            lines = [response.readline().decode().strip() for _ in range(5)]
+            connection.close()
+            assert lines[3] == "event: start"
+            assert json.loads(lines[4].removeprefix("data: ")) == {"since": said}

@@ -15,6 +15,8 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from mayfly.lifetime import instant
+from mayfly.serving.periodic.answer_sinks import AnswerLines
+from mayfly.serving.periodic.served_pipeline import ServedPipeline
 from tests.property.served_cases import ServedCase, ServedRun, random_rows
 from tests.unit.serving.http.running_servers import serving
 
@@ -58,6 +60,51 @@ def test_answers_over_http(tmp_path: Path) -> None:
         assert server.get(f"/ask?sql={strict}").status in (200, 409)
         assert server.get("/ask").status == 400
         assert "is served" in server.get("/views/q").json["error"]["message"]
+
+
+def test_answers_come_as_events_until_the_server_ends(tmp_path: Path) -> None:
+    rng, case = Random(3), case_of(3)
+    run = ServedRun(tmp_path / "ck", {"q": case})
+    run.feed(random_rows(rng, 0, 8))
+    run.feed([{"ts": 8_000_000, "a": "u", "b": 1, "x": 8}])
+    with serving(tmp_path / "ck") as server, server.connect() as channel:
+        channel.sendall(b"GET /served/q/answers HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        stream = channel.makefile("rb")
+        for second in range(8, 11):
+            for value in events(stream, (second - 1) * 1_000_000):
+                rows_expected(case, run, value)
+                assert {"late_by", "behind", "isolation", "level", "attempts"} <= value.keys()
+            run.feed([{"ts": (second + 1) * 1_000_000, "a": "u", "b": 1, "x": second}])
+        assert server.stop() == 0
+        assert stream.read().endswith(b"0\r\n\r\n")  # a whole stream, not a broken one
+
+
+def events(stream: Any, until: int) -> list[dict[str, Any]]:
+    """The answers of a stream up to one as of an instant."""
+    values: list[dict[str, Any]] = []
+    while not values or instant(values[-1]["as_of"]) < until:
+        line = stream.readline()
+        assert line, "the stream ended"
+        if line.startswith(b"data: "):
+            values.append(json.loads(line[6:]))
+    return values
+
+
+def test_answers_come_as_lines_of_text(tmp_path: Path) -> None:
+    rng, case = Random(4), case_of(4)
+    run = ServedRun(tmp_path / "ck", {"q": case})
+    lines: list[str] = []
+    run.feed([*random_rows(rng, 0, 2), {"ts": 2_000_000, "a": "ü", "b": 1, "x": 3}])
+    run.feed([{"ts": 5_000_000, "a": "ü", "b": 1, "x": 4}])
+    served = ServedPipeline(tmp_path / "ck")
+    served.deliver_to("q", AnswerLines(lines.append))
+    run.follow(served)
+    served.catch_up()
+    served.work_through()
+    run.check(served)
+    assert lines[0] == "q as of 1970-01-01 00:00:04 (ttu)"
+    rows = sorted((tuple(json.loads(line).values()) for line in lines[1:]), key=str)
+    assert rows == case.expected(run.rows, run.answers[0])
 
 
 KILLED = """

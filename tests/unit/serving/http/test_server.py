@@ -304,3 +304,11 @@ def test_what_is_no_pipeline_is_refused(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert "Mayfly directory" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_json_is_known_without_its_name(server: RunningServer) -> None:
+    """As ``curl -d`` sends it."""
+    body = json.dumps({"sql": SQL[0]}).encode()
+    form = "application/x-www-form-urlencoded"
+    reply = server.ask("POST", "/query", body, content_type=form)
+    assert reply.json["rows"] == server.ask("POST", "/query", SQL[0].encode()).json["rows"]

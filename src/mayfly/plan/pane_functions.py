@@ -1,0 +1,19 @@
+"""What panes hold of the rows of a group, by name: numbers, and sketches of values."""
+
+from __future__ import annotations
+
+from mayfly.plan.types import DataType
+
+ROWS, COUNT, SUM, MIN, MAX, MOMENTS = "rows", "count", "sum", "min", "max", "moments"
+HLL, KLL, ITEMS = "hll", "kll", "items"
+
+
+def sketch_name(function: str, kind: DataType) -> str | None:
+    """Which sketch answers an approximate call over values of a type; None if a counter for each
+    value has to."""
+    if function == "count":
+        return HLL if kind.is_integral or kind.name == "string" else None
+    if function == "quantile":
+        return KLL if kind.is_integral or kind.name in ("float", "double") else None
+    is_text = kind.is_integral or kind.name == "string"
+    return ITEMS if function == "top" and is_text else None
