@@ -2,6 +2,8 @@
 
 Invariant: a request has a worker of its own while it is answered, and a worker that did not answer
 in time is ended, with whatever it was doing: no request holds another up for longer than the limit.
+A request is refused for want of memory only by a worker that has answered nothing before: what
+earlier answers left in memory is not its own.
 Cost: a worker that is ended takes about a second of CPU to replace.
 """
 
@@ -40,6 +42,8 @@ class WorkerPool:
     waiting: int = 0
     _idle: asyncio.Queue[Process] = field(default_factory=asyncio.Queue)
     _alive: set[Process] = field(default_factory=set)
+    _used: set[Process] = field(default_factory=set)
+    """Those that have answered something."""
     _tasks: set[asyncio.Task[Any]] = field(default_factory=set)
     _closing: bool = False
 
@@ -67,27 +71,46 @@ class WorkerPool:
         finally:
             self.waiting -= not patient
         # The client may hang up meanwhile: the worker is free again only when it has answered.
-        return await asyncio.shield(self._background(self._exchange(worker, request)))
+        return await asyncio.shield(self._background(self._answer(worker, request)))
 
     async def close(self) -> None:
         """End all workers."""
         self._closing = True
-        for task in self._tasks:
+        tasks = list(self._tasks)
+        for task in tasks:
             task.cancel()
-        for worker in self._alive:
-            _end(worker)
-        for worker in list(self._alive):
-            await worker.wait()
+        # Before the workers: a task may have begun to start one.
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*(_end(worker) for worker in self._alive))
         self._alive.clear()
 
-    async def _exchange(self, worker: Process, request: Mapping[str, Any]) -> Message:
+    async def _answer(self, worker: Process, request: Mapping[str, Any]) -> Message:
+        """Of this worker, or of a new one if that has run out of memory."""
+        for _ in range(self.limits.workers):
+            if worker not in self._used:
+                break
+            reply = await self._exchange(worker, request)
+            if reply is not None and not reply[0].pop("last", False):
+                return reply
+            worker = await self._idle.get()
+        reply = await self._exchange(worker, request)
+        if reply is None:
+            raise LimitExceeded(
+                "the process that made the answer was ended: it took too much memory, or failed",
+                "ask for less; the log of the server may say more",
+            )
+        reply[0].pop("last", False)
+        return reply
+
+    async def _exchange(self, worker: Process, request: Mapping[str, Any]) -> Message | None:
+        """What a worker says; None if it has ended instead."""
         assert worker.stdin is not None
         assert worker.stdout is not None
         lasts = False
         try:
             worker.stdin.write(message_bytes(request))
             reply = await asyncio.wait_for(receive_message(worker.stdout), self.limits.seconds)
-            lasts = not reply[0].pop("last", False)
+            lasts = not reply[0].get("last", False)
             return reply
         except TimeoutError:
             raise LimitExceeded(
@@ -95,20 +118,16 @@ class WorkerPool:
                 "ask for less: WHERE, fewer joins; or start it with a larger --max-seconds",
             ) from None
         except (asyncio.IncompleteReadError, ConnectionError):
-            raise LimitExceeded(
-                "the process that made the answer was ended: it took too much memory, or failed",
-                "ask for less; the log of the server may say more",
-            ) from None
+            return None
         finally:
             if lasts:
+                self._used.add(worker)
                 self._idle.put_nowait(worker)
             elif not self._closing:
-                _end(worker)
                 self._background(self._replace(worker))
 
     async def _replace(self, worker: Process) -> None:
-        await worker.wait()
-        self._alive.discard(worker)
+        await self._drop(worker)
         while True:
             try:
                 await self._spawn()
@@ -129,17 +148,22 @@ class WorkerPool:
         try:
             head, body = await receive_message(worker.stdout)
         except asyncio.IncompleteReadError:
-            self._alive.discard(worker)
+            await self._drop(worker)
             raise StorageError(
                 f"a worker for {self.place} ended while it started",
                 "what it printed above may say why",
             ) from None
         if head["status"] != 200:
-            self._alive.discard(worker)
+            await self._drop(worker)
             error = json.loads(body)["error"]
             raise StorageError(error["message"], error["hint"])
         self._idle.put_nowait(worker)
         return head
+
+    async def _drop(self, worker: Process) -> None:
+        await _end(worker)
+        self._alive.discard(worker)
+        self._used.discard(worker)
 
     def _background(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         task = asyncio.create_task(work)
@@ -159,6 +183,8 @@ class WorkerPool:
         )
 
 
-def _end(worker: Process) -> None:
+async def _end(worker: Process) -> None:
+    """Kill it, and wait until its pipes are closed too."""
     with contextlib.suppress(ProcessLookupError):
         worker.kill()
+    await worker.communicate()
