@@ -37,7 +37,7 @@ def draw(figure: dict[str, Any], points: Sequence[dict[str, Any]], out: Path) ->
 
 def _draw_lines(axis: Axes, points: Sequence[dict[str, Any]], measure: str) -> None:
     for way in dict.fromkeys(p["way"] for p in points):
-        line = [p for p in points if p["way"] == way]
+        line = sorted((p for p in points if p["way"] == way), key=lambda p: p["window"])
         axis.plot([p["window"] for p in line], [p[measure] for p in line], marker="o", label=way)
     axis.set_xscale("log")
     if measure in _LOGARITHMIC:

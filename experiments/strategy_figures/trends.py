@@ -6,17 +6,15 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 Points = Sequence[dict[str, Any]]
-Ratio = Callable[[str, str], float]
 
 
-def _at_largest(points: Points, query: str, measure: str) -> Ratio | None:
-    """How many times one way's figure is another's, at the largest window."""
-    own = [p for p in points if p["query"] == query]
-    if not own:
+def _at_largest(points: Points, query: str, measure: str, one: str, other: str) -> float | None:
+    """How many times one way's figure is another's, at the largest window that both have."""
+    values = {(p["way"], p["window"]): float(p[measure]) for p in points if p["query"] == query}
+    windows = [window for way, window in values if way == one and (other, window) in values]
+    if not windows:
         return None
-    largest = max(p["window"] for p in own)
-    values = {p["way"]: p[measure] for p in own if p["window"] == largest}
-    return lambda one, other: float(values[one] / max(values[other], 1e-9))
+    return values[one, max(windows)] / max(values[other, max(windows)], 1e-9)
 
 
 _CLAIMS: list[tuple[str, str, str, str, str, str, Callable[[float], bool]]] = [
@@ -59,9 +57,8 @@ def check_trends(points: Points) -> list[dict[str, Any]]:
     """Each claim with the ratio found at the largest window."""
     outcomes = []
     for figure, query, measure, claim, one, other, holds in _CLAIMS:
-        ratio = _at_largest(points, query, measure)
-        if ratio is not None:
-            value = ratio(one, other)
+        value = _at_largest(points, query, measure, one, other)
+        if value is not None:
             found = f"{one} takes {value:.2f} times what {other} does"
             outcomes.append(
                 {"figure": figure, "claim": claim, "holds": bool(holds(value)), "found": found}
