@@ -28,9 +28,9 @@ from mayfly.storage import Repository
 
 LONGEST_HEADERS = 1 << 15
 LAST_WORDS = 3
+"""Seconds that running requests have when the server is to end."""
 ANSWERING = 8.0
 """Seconds in which the last answers are made, where the pipeline beside has ended."""
-"""Seconds that running requests have when the server is to end."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +74,19 @@ class PipelineServer:
         await_end: Callable[[], object] | None,
     ) -> None:
         pool = WorkerPool(self.place, self.archives, self.limits)
+        try:
+            await self._serve_with(pool, listener, announce, log, await_end)
+        finally:
+            await pool.close()
+
+    async def _serve_with(
+        self,
+        pool: WorkerPool,
+        listener: socket.socket,
+        announce: Callable[[str], None],
+        log: Callable[[str], None] | None,
+        await_end: Callable[[], object] | None,
+    ) -> None:
         ready = await pool.start()
         watch = CommitWatch(Repository.open(ready["checkpoint"]), lambda: server.should_exit)
         served = ServedPipeline(

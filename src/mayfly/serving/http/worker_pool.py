@@ -12,6 +12,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
+import signal
 import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import Coroutine, Mapping
@@ -64,10 +66,7 @@ class WorkerPool:
             raise self._busy()
         self.waiting += not patient
         try:
-            limit = None if patient else self.limits.patience
-            worker = await asyncio.wait_for(self._idle.get(), limit)
-        except TimeoutError:
-            raise self._busy() from None
+            worker = await self._free_worker(None if patient else self.limits.patience)
         finally:
             self.waiting -= not patient
         # The client may hang up meanwhile: the worker is free again only when it has answered.
@@ -81,8 +80,14 @@ class WorkerPool:
             task.cancel()
         # Before the workers: a task may have begun to start one.
         await asyncio.gather(*tasks, return_exceptions=True)
-        await asyncio.gather(*(_end(worker) for worker in self._alive))
+        await asyncio.gather(*map(_end, self._alive), return_exceptions=True)
         self._alive.clear()
+
+    async def _free_worker(self, limit: float | None) -> Process:
+        try:
+            return await asyncio.wait_for(self._idle.get(), limit)
+        except TimeoutError:
+            raise self._busy() from None
 
     async def _answer(self, worker: Process, request: Mapping[str, Any]) -> Message:
         """Of this worker, or of a new one if that has run out of memory."""
@@ -92,7 +97,7 @@ class WorkerPool:
             reply = await self._exchange(worker, request)
             if reply is not None and not reply[0].pop("last", False):
                 return reply
-            worker = await self._idle.get()
+            worker = await self._free_worker(self.limits.patience)
         reply = await self._exchange(worker, request)
         if reply is None:
             raise LimitExceeded(
@@ -132,8 +137,9 @@ class WorkerPool:
             try:
                 await self._spawn()
                 return
-            except MayflyError as error:
-                print(f"mayfly serve: no worker: {error.message}", file=sys.stderr, flush=True)
+            except (MayflyError, OSError) as error:  # OSError: no memory for a process, say
+                why = error.message if isinstance(error, MayflyError) else error
+                print(f"mayfly serve: no worker: {why}", file=sys.stderr, flush=True)
                 await asyncio.sleep(AGAIN)
 
     async def _spawn(self) -> dict[str, Any]:
@@ -185,6 +191,8 @@ class WorkerPool:
 
 async def _end(worker: Process) -> None:
     """Kill it, and wait until its pipes are closed too."""
-    with contextlib.suppress(ProcessLookupError):
-        worker.kill()
+    # Process.kill would reap one that has just ended, and asyncio then wonders where it is.
+    if worker.returncode is None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(worker.pid, signal.SIGKILL)
     await worker.communicate()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import time
 from typing import Any
 
 import pytest
@@ -74,3 +75,69 @@ def test_a_worker_that_is_being_started_is_ended_with_the_pool(turns: int) -> No
 
     asyncio.run(close_early())
     gc.collect()
+
+
+def test_a_worker_is_replaced_when_there_was_no_memory_to_start_one(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    begin, refusals = asyncio.create_subprocess_exec, [OSError(12, "Cannot allocate memory")]
+
+    async def begin_at_second_attempt(*words: Any, **settings: Any) -> Any:
+        if pool._alive == set() and len(started) == 1 and refusals:
+            raise refusals.pop()
+        started.append(await begin(*words, **settings))
+        return started[-1]
+
+    started: list[Any] = []
+    monkeypatch.setattr(worker_pool, "AGAIN", 0.01)
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", begin_at_second_attempt)
+    pool = WorkerPool("nowhere", {}, ServerLimits(workers=1))
+
+    async def ask_twice() -> Any:
+        await pool.start()
+        try:
+            request = {"do": "query", "enough_for": 1, "silently": True}
+            return [(await pool.ask(request))[0]["status"] for _ in range(2)]
+        finally:
+            await pool.close()
+
+    assert asyncio.run(ask_twice()) == [200, 200]
+    gc.collect()
+    assert not refusals
+    assert "no worker: [Errno 12] Cannot allocate memory" in capfd.readouterr().err
+
+
+def test_a_request_does_not_wait_for_ever_for_a_worker_that_does_not_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def ask_twice() -> None:
+        pool = WorkerPool("nowhere", {}, ServerLimits(workers=1, patience=0.1))
+        await pool.start()
+        try:
+            request = {"do": "query", "enough_for": 1, "silently": True}
+            await pool.ask(request, patient=True)
+            monkeypatch.setattr(worker_pool, "PROGRAM", "nowhere.at_all")
+            with pytest.raises(worker_pool.Busy):
+                await pool.ask(request, patient=True)
+        finally:
+            await pool.close()
+
+    asyncio.run(ask_twice())
+    gc.collect()
+
+
+def test_a_worker_that_ended_by_itself_leaves_no_warning(caplog: pytest.LogCaptureFixture) -> None:
+    async def let_end() -> None:
+        pool = WorkerPool("nowhere", {}, ServerLimits(workers=1))
+        await pool.start()
+        (worker,) = pool._alive
+        assert worker.stdin is not None
+        worker.stdin.close()  # it ends
+        assert worker.stdout is not None
+        await worker.stdout.read()
+        time.sleep(0.05)  # asyncio does not hear of it before the pool ends it
+        await pool.close()
+
+    asyncio.run(let_end())
+    gc.collect()
+    assert caplog.messages == []
