@@ -184,7 +184,7 @@ def _extended(
     return Partial(members, probes.codes[mine], ts, exp)
 
 
-@compiled(f"boolean({READ}, {READ}, {READ})")
+@compiled(f"boolean({READ}, {READ}, {READ})", plain=True)
 def _disordered(codes: Int64s, ts: Int64s, order: Int64s) -> bool:
     """Whether rows of one code are not in the order of their ts."""
     for i in range(1, len(order)):
@@ -194,7 +194,7 @@ def _disordered(codes: Int64s, ts: Int64s, order: Int64s) -> bool:
     return False
 
 
-@compiled(f"{WRITE}({READ}, {READ}, {READ}, {READ})")
+@compiled(f"{WRITE}({READ}, {READ}, {READ}, {READ})", plain=True)
 def _merge(codes: Int64s, ts: Int64s, other_codes: Int64s, other_ts: Int64s) -> Int64s:
     """Positions in both, one after the other, in the order of (code, ts)."""
     order = np.empty(len(codes) + len(other_codes), np.int64)
@@ -217,7 +217,7 @@ def _merge(codes: Int64s, ts: Int64s, other_codes: Int64s, other_ts: Int64s) -> 
     return order
 
 
-@compiled(f"boolean({READ}, {READ}, {READ}, {_WRITE_2}, {WRITE})")
+@compiled(f"boolean({READ}, {READ}, {READ}, {_WRITE_2}, {WRITE})", plain=True)
 def _aligned(
     codes: Int64s, other_codes: Int64s, starts: Int64s, frames: Int64s, cursor: Int64s
 ) -> bool:
@@ -248,7 +248,8 @@ def _aligned(
 
 @compiled(
     f"int64({READ}, {READ}, {READ}, {READ}, {READ}, {READ}, {READ}, boolean, "
-    f"{_WRITE_2}, {WRITE}, {WRITE}, {_WRITE_2})"
+    f"{_WRITE_2}, {WRITE}, {WRITE}, {_WRITE_2})",
+    plain=True,
 )
 def _combine(
     codes: Int64s,

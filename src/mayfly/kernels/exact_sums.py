@@ -75,7 +75,7 @@ def play_sums(
     return sums
 
 
-@compiled()
+@compiled(plain=True)
 def load(row: Int64s, digits: Int64s, span: Int64s, odd: Int64s) -> None:
     """Go on with a sum as ``save`` left it."""
     digits[:] = row[: len(digits)]
@@ -83,14 +83,14 @@ def load(row: Int64s, digits: Int64s, span: Int64s, odd: Int64s) -> None:
     odd[:] = row[len(digits) + 3 : len(digits) + 6]
 
 
-@compiled()
+@compiled(plain=True)
 def save(row: Int64s, digits: Int64s, span: Int64s, odd: Int64s) -> None:
     row[: len(digits)] = digits
     row[len(digits) : len(digits) + 3] = span
     row[len(digits) + 3 : len(digits) + 6] = odd
 
 
-@compiled()
+@compiled(plain=True)
 def _play(
     before: Floats, starts: Int64s, values: Floats, amounts: Int64s, last: Int64s, group: Int64s,
     residues: Matrix, slot: Int64s, kept: Matrix, keep: Int64s, sums: Floats,
@@ -115,20 +115,20 @@ def _play(
             save(kept[keep[current]], digits, span, odd)
 
 
-@compiled()
+@compiled(plain=True)
 def start_digits(size: int) -> tuple[Int64s, Int64s, Int64s]:
     """A sum of nothing: its digits, their span (see ``add``), and counts of what is no number."""
     return np.zeros(size, np.int64), np.array([size, 0, 0], np.int64), np.zeros(3, np.int64)
 
 
-@compiled()
+@compiled(plain=True)
 def clear(digits: Int64s, span: Int64s, odd: Int64s) -> None:
     digits[:] = 0
     odd[:] = 0
     span[0], span[1], span[2] = len(digits), 0, 0
 
 
-@compiled()
+@compiled(plain=True)
 def parts(value: float) -> tuple[int, int]:
     """The mantissa of a number without its sign, and the place of its lowest bit."""
     fraction, exponent = math.frexp(abs(value))
@@ -139,7 +139,7 @@ def parts(value: float) -> tuple[int, int]:
     return int(mantissa), place
 
 
-@compiled()
+@compiled(plain=True)
 def add(digits: Int64s, odd: Int64s, span: Int64s, value: float, sign: int) -> None:
     """Add or subtract one value; ``span`` is the first and last digit in use, and additions."""
     if not np.isfinite(value):
@@ -163,7 +163,7 @@ def add(digits: Int64s, odd: Int64s, span: Int64s, value: float, sign: int) -> N
         carry_digits(digits, span)
 
 
-@compiled()
+@compiled(plain=True)
 def carry_digits(digits: Int64s, span: Int64s) -> None:
     """Digits from 0 to 2 ** 32 − 1, the highest one with the sign."""
     last = min(span[1] + 2, len(digits) - 1)
@@ -173,7 +173,7 @@ def carry_digits(digits: Int64s, span: Int64s) -> None:
     span[1], span[2] = last, 0
 
 
-@compiled()
+@compiled(plain=True)
 def _rounded(digits: Int64s, odd: Int64s, span: Int64s) -> float:
     if odd[2] > 0 or (odd[0] > 0 and odd[1] > 0):
         return np.nan
@@ -185,11 +185,11 @@ def _rounded(digits: Int64s, odd: Int64s, span: Int64s) -> float:
     if not len(carried):
         return 0.0
     mantissa, exponent = leading_bits(carried, len(carried) - 1)
-    value = math.ldexp(float(mantissa), exponent + first * 32 - LOWEST)
+    value: float = np.ldexp(float(mantissa), exponent + first * 32 - LOWEST)
     return -value if negative else value
 
 
-@compiled()
+@compiled(plain=True)
 def magnitude(digits: Int64s, span: Int64s) -> tuple[Int64s, int, bool]:
     """Digits from 0 to 2 ** 32 − 1 without leading ones that are 0, the place of the first, and
     whether they are below zero."""
@@ -215,7 +215,7 @@ def magnitude(digits: Int64s, span: Int64s) -> tuple[Int64s, int, bool]:
     return carried[: top + 1], first, bool(negative)
 
 
-@compiled()
+@compiled(plain=True)
 def leading_bits(carried: Int64s, top: int) -> tuple[int, int]:
     """The nearest number of 53 bits, half to even, and its exponent, of digits whose highest is
     ``top``."""
@@ -261,14 +261,14 @@ def round_sums(rows: Matrix) -> Floats:
     return sums
 
 
-@compiled()
+@compiled(plain=True)
 def _begin_sums(sums: Matrix) -> None:
     digits, span, odd = start_digits(DIGITS)
     for row in range(len(sums)):
         save(sums[row], digits, span, odd)
 
 
-@compiled()
+@compiled(plain=True)
 def _sum_values(values: Floats, group: Int64s, sums: Matrix) -> None:
     _begin_sums(sums)
     for i in range(len(values)):
@@ -278,7 +278,7 @@ def _sum_values(values: Floats, group: Int64s, sums: Matrix) -> None:
         carry_digits(sums[i, :DIGITS], sums[i, DIGITS : DIGITS + 3])
 
 
-@compiled()
+@compiled(plain=True)
 def _merge_sums(rows: Matrix, group: Int64s, sums: Matrix) -> None:
     # Rows are carried: their digits are below 2 ** 32, so 2 ** 29 of them may be added up.
     _begin_sums(sums)
@@ -294,7 +294,7 @@ def _merge_sums(rows: Matrix, group: Int64s, sums: Matrix) -> None:
         carry_digits(sums[i, :DIGITS], sums[i, DIGITS : DIGITS + 3])
 
 
-@compiled()
+@compiled(plain=True)
 def _round_sums(rows: Matrix, sums: Floats) -> None:
     for i in range(len(rows)):
         row = rows[i]

@@ -60,7 +60,7 @@ def play_variances(
     return answers
 
 
-@compiled()
+@compiled(plain=True)
 def _play(
     before: Floats, starts: Int64s, values: Floats, amounts: Int64s, last: Int64s, group: Int64s,
     residues: Matrix, slot: Int64s, kept: Matrix, keep: Int64s, root: bool, spare: int,
@@ -101,7 +101,7 @@ def _play(
             row[-1] = rows
 
 
-@compiled()
+@compiled(plain=True)
 def _add_square(digits: Int64s, span: Int64s, value: float, sign: int) -> None:
     if not np.isfinite(value) or value == 0.0:
         return
@@ -124,7 +124,7 @@ def _add_square(digits: Int64s, span: Int64s, value: float, sign: int) -> None:
         carry_digits(digits, span)
 
 
-@compiled()
+@compiled(plain=True)
 def _spread(
     sums: Int64s, span: Int64s, squares: Int64s, reach: Int64s, rows: int, root: bool, spare: int
 ) -> float:
@@ -149,13 +149,14 @@ def _spread(
     exponent += base * 32 - 2 * LOWEST
     quotient = float(mantissa) / (float(rows) * float(rows - spare))
     if not root:
-        return math.ldexp(quotient, exponent)
+        return float(np.ldexp(quotient, exponent))
     # An even exponent is halved without loss: the root fits where the variance does not.
     odd = exponent & 1
-    return math.ldexp(math.sqrt(quotient * (2.0 if odd else 1.0)), (exponent - odd) >> 1)
+    scaled = math.sqrt(quotient * (2.0 if odd else 1.0))
+    return float(np.ldexp(scaled, (exponent - odd) >> 1))
 
 
-@compiled()
+@compiled(plain=True)
 def _multiply(product: np.ndarray, digits: Int64s, place: int, factor: int) -> None:
     carry = np.uint64(0)
     for i in range(len(digits)):
@@ -169,7 +170,7 @@ def _multiply(product: np.ndarray, digits: Int64s, place: int, factor: int) -> N
         index += 1
 
 
-@compiled()
+@compiled(plain=True)
 def _subtract_square(numerator: np.ndarray, digits: Int64s, place: int) -> None:
     size = len(digits)
     square = np.zeros(2 * size, np.uint64)

@@ -156,7 +156,7 @@ def peers_of(partition: Int64s, columns: Sequence[Int64s]) -> Int64s:
     return np.cumsum(changed) - 1
 
 
-@compiled(f"{_WRITE}({READ})")
+@compiled(f"{_WRITE}({READ})", plain=True)
 def _firsts(groups: Int64s) -> Int64s:
     first, places = 0, np.empty(len(groups), np.int64)
     for row in range(len(groups)):
@@ -166,7 +166,7 @@ def _firsts(groups: Int64s) -> Int64s:
     return places
 
 
-@compiled(f"{_WRITE}({READ})")
+@compiled(f"{_WRITE}({READ})", plain=True)
 def _lasts(groups: Int64s) -> Int64s:
     last, places = len(groups), np.empty(len(groups), np.int64)
     for row in range(len(groups) - 1, -1, -1):
@@ -176,7 +176,7 @@ def _lasts(groups: Int64s) -> Int64s:
     return places
 
 
-@compiled()
+@compiled(plain=True)
 def _measured(partition: Int64s, apart: Bools) -> tuple[Int64s, Int64s]:
     """For each row where the rows of its partition that have a key begin and end; those that have
     none stand together, before or behind them."""
@@ -195,7 +195,7 @@ def _measured(partition: Int64s, apart: Bools) -> tuple[Int64s, Int64s]:
     return low, high
 
 
-@compiled()
+@compiled(plain=True)
 def _border_places(
     key: Int64s | Floats, apart: Bools, lows: Int64s, highs: Int64s, targets: Int64s,
     sought: Int64s | Floats, own: Int64s, beyond: bool,

@@ -119,7 +119,7 @@ class FrameVersions:
         return FrameVersions(*listed)
 
 
-@compiled()
+@compiled(plain=True)
 def _at_least(
     key: Int64s | Floats, alive: Int64s, low: int, high: int, sought: float, beyond: bool
 ) -> int:
@@ -134,7 +134,7 @@ def _at_least(
     return low
 
 
-@compiled()
+@compiled(plain=True)
 def _grown(array: Int64s, size: int) -> Int64s:
     if size <= len(array):
         return array
@@ -143,7 +143,7 @@ def _grown(array: Int64s, size: int) -> Int64s:
     return larger
 
 
-@compiled()
+@compiled(plain=True)
 def _with_key(alive: Int64s, total: int, apart: Bools) -> tuple[int, int]:
     """Between which places the living rows stand that have a key."""
     first, last = 0, total
@@ -154,7 +154,7 @@ def _with_key(alive: Int64s, total: int, apart: Bools) -> tuple[int, int]:
     return first, last
 
 
-@compiled()
+@compiled(plain=True)
 def _concerned(
     row: int, alive: Int64s, total: int, peer: Int64s, key: Int64s | Floats, apart: Bools,
     back_rows: int, ahead_rows: int, back_key: float, ahead_key: float,
@@ -184,7 +184,7 @@ def _concerned(
     return start, stop
 
 
-@compiled()
+@compiled(plain=True)
 def _reached(
     low: int, high: int, alive: Int64s, total: int, peer: Int64s, key: Int64s | Floats,
     apart: Bools, back_rows: int, ahead_rows: int, back_key: float, ahead_key: float,
@@ -206,7 +206,7 @@ def _reached(
     return start, stop
 
 
-@compiled()
+@compiled(plain=True)
 def _moments(ts: Int64s, exp: Int64s, began: int, clock: int) -> Int64s:
     """The instants of a step at which rows come or go."""
     moments, count = np.empty(2 * len(ts), np.int64), 0
@@ -220,7 +220,7 @@ def _moments(ts: Int64s, exp: Int64s, began: int, clock: int) -> Int64s:
     return np.unique(moments[:count])
 
 
-@compiled()
+@compiled(plain=True)
 def _versions(
     starts: Int64s, ts: Int64s, exp: Int64s, peer: Int64s, key: Int64s | Floats, apart: Bools,
     back_rows: int, ahead_rows: int, back_key: float, ahead_key: float, began: int, clock: int,

@@ -24,7 +24,7 @@ def may_be_first(
     return _undominated(partition, position, order, most, distinct)
 
 
-@compiled()
+@compiled(plain=True)
 def _undominated(
     partition: Int64s, position: Int64s, order: Int64s, most: int, distinct: bool
 ) -> Bools:

@@ -255,7 +255,7 @@ def _places(rows: pa.Table, shown: pa.Table) -> Int64s:
     return places
 
 
-@compiled()
+@compiled(plain=True)
 def _first_alive(
     code: Int64s, ts: Int64s, exp: Int64s, size: int, border: int, began: int
 ) -> tuple[Int64s, int]:
@@ -277,7 +277,7 @@ def _first_alive(
     return places[:count].copy(), row
 
 
-@compiled()
+@compiled(plain=True)
 def _undominated(code: Int64s, exp: Int64s, order: Int64s, size: int) -> Bools:
     """Which rows fewer than ``size`` better ones outlive; ``order`` is from the last to expire to
     the first, then by code."""
@@ -295,7 +295,7 @@ def _undominated(code: Int64s, exp: Int64s, order: Int64s, size: int) -> Bools:
     return stays
 
 
-@compiled()
+@compiled(plain=True)
 def _add(tree: Int64s, row: int, amount: int) -> None:
     node = row + 1
     while node < len(tree):
@@ -303,7 +303,7 @@ def _add(tree: Int64s, row: int, amount: int) -> None:
         node += node & -node
 
 
-@compiled()
+@compiled(plain=True)
 def _select(tree: Int64s, number: int) -> int:
     """The row with this number among the living, counted from 1."""
     row, step = 0, 1
@@ -317,7 +317,10 @@ def _select(tree: Int64s, number: int) -> int:
     return row
 
 
-@compiled(f"UniTuple({WRITE}, 3)({READ}, {READ}, {READ}, {READ}, {WRITE}, int64, int64, int64)")
+@compiled(
+    f"UniTuple({WRITE}, 3)({READ}, {READ}, {READ}, {READ}, {WRITE}, int64, int64, int64)",
+    plain=True,
+)
 def _sweep(
     ts: Int64s,
     exp: Int64s,

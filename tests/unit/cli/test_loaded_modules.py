@@ -155,6 +155,10 @@ ANSWERED = (
     "MEDIAN(n) AS d FROM recent GROUP BY page ORDER BY n",
     "SELECT DISTINCT t.user, p.town FROM totals t JOIN people p ON t.user = p.user "
     "WHERE NOT EXISTS (SELECT 1 FROM recent r WHERE r.user = t.user AND r.n > 20)",
+    "SELECT t.user, p.town, AVG(r.n / 3e0) AS a, STDDEV(r.n) AS d FROM totals t JOIN people p "
+    "ON t.user = p.user JOIN recent r ON r.user = t.user GROUP BY t.user, p.town",
+    "SELECT user, n, s FROM (SELECT user, n, SUM(n) OVER (PARTITION BY user ORDER BY n) AS s, "
+    "RANK() OVER (PARTITION BY user ORDER BY n) AS k FROM recent) x WHERE k <= 2",
 )
 
 
