@@ -1,4 +1,4 @@
-"""OVER and ASOF JOIN on Spark, all forms in one pipeline that is stopped and started again."""
+"""OVER, ASOF and RESAMPLE on Spark, all forms in one pipeline that is stopped and goes on."""
 
 from __future__ import annotations
 
@@ -31,6 +31,10 @@ FORMS = {
     "asof_alive": "SELECT s1.v, s2.v AS w FROM s1 [RANGE 5 s] LEFT ASOF JOIN s2 [RANGE 9 s] "
     "MATCH_CONDITION (s2.ts >= s1.ts) ON s1.k = s2.k",
     "as_of_stream": "SELECT s1.v, s2.x FROM s1 JOIN s2 FOR SYSTEM_TIME AS OF s1.ts ON s1.k = s2.k",
+    "between": "SELECT k, ts AS t, v, x, g FROM RESAMPLE s1 PARTITION BY k EVERY 1500 ms LINEAR",
+    "held": "SELECT k, ts AS t, v, g FROM RESAMPLE s2 PARTITION BY k EVERY 2 SECONDS LAST",
+    "held_alone": "SELECT g, COUNT(*) AS n, SUM(v) AS s FROM RESAMPLE s1 EVERY 1 s [RANGE 4 s] r "
+    "GROUP BY g",
     "as_of_relation": "SELECT s1.v, r.b FROM s1 LEFT JOIN r FOR SYSTEM_TIME AS OF s1.ts "
     "ON s1.k = r.a",
 }

@@ -8,6 +8,7 @@ from random import Random
 import pytest
 
 from mayfly.testing.instant_oracle import TwoTexts
+from mayfly.testing.resample_forms import resampled
 from mayfly.testing.survey_aggregates import survey_aggregates
 from mayfly.testing.survey_forms import band, derived, partners, top, unnested
 from mayfly.testing.users_forms import users_aggregates
@@ -21,6 +22,7 @@ FORMS: dict[str, Callable[[Random, str], TwoTexts]] = {
     "top": top,
     "partners": partners,
     "users": users_aggregates,
+    "resample": resampled,
 }
 STREAMS, QUERIES = 20, 5
 """So many streams, with so many queries each, in every run of the tests."""

@@ -31,6 +31,7 @@ from mayfly.cql.refusals import (
     TABLE_FUNCTIONS,
     in_our_words,
 )
+from mayfly.cql.resample_clause import is_resample, read_resample
 from mayfly.cql.tokens import Cursor, is_operator, span_of
 from mayfly.cql.window_clause import read_window
 from mayfly.cql.window_functions import is_window_call, read_window_call
@@ -279,8 +280,11 @@ class CqlParser(ElementParser, NeighbourSyntax):
         source: exp.Expr
         if self._is_exploding():
             return self._unnest()
-        if is_window_call(self._tokens[self._index : self._index + 4]):
+        ahead = self._tokens[self._index : self._index + 4]
+        if is_window_call(ahead):
             source = read_window_call(self)
+        elif is_resample(ahead):
+            source = read_resample(self)
         elif self._match(TokenType.L_PAREN, advance=False):
             source = self._sub_query()
         else:

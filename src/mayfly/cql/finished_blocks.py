@@ -42,6 +42,7 @@ from mayfly.plan.logical_operators import (
     UnionAll,
 )
 from mayfly.plan.over_frames import AsofJoin, Over
+from mayfly.plan.resample import Interpolation, Resample
 from mayfly.plan.window_kinds import Unbounded
 
 _BOTH = "write … ON a.k = b.k AND a.window_start = b.window_start AND a.window_end = b.window_end"
@@ -137,6 +138,8 @@ def time_columns(context: BindingContext, node: Node) -> frozenset[tuple[str, st
             return frozenset({(alias, entry.time)} if isinstance(entry, StreamDefinition) else ())
         case Finished():
             return frozenset((c.relation, c.name) for c in window_bounds(node)[1])
+        case Resample(filling=Interpolation.LAST, time=time, alias=alias):
+            return frozenset({(alias, time.name)})
         case Project(child=child, outputs=outputs, alias=alias):
             below = time_columns(context, child)
             return frozenset(

@@ -15,6 +15,8 @@ from mayfly.cql.finished_blocks import call_of, check_entries, is_per_window, wi
 from mayfly.cql.messages import error_at, suggestion, with_article
 from mayfly.cql.named_queries import column_names, named_query, read_by_name, recursion_hint
 from mayfly.cql.places import error_on
+from mayfly.cql.resample_clause import resample_of, source_of
+from mayfly.cql.resample_source import resampled
 from mayfly.cql.scope import Item, Scope
 from mayfly.plan.catalog import (
     ColumnDefinition,
@@ -88,6 +90,11 @@ def bind_items(context: BindingContext, block: exp.Select, bind_query: BindQuery
 
 
 def _item(context: BindingContext, place: exp.Expr, bind_query: BindQuery) -> Item:
+    call = resample_of(place)
+    if call is not None:
+        source = _item(context, source_of(place), bind_query)
+        node = _windowed(context, place, resampled(context, place, call, source))
+        return Item(source.name, node)
     if isinstance(place, exp.Subquery):
         return _subquery(context, place, bind_query)
     if isinstance(place, exp.Unnest):

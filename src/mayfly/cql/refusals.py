@@ -33,8 +33,7 @@ HINTS = {
     "VALUES": "VALUES is only in INSERT INTO; keep the rows in a RELATION and join it",
     "EMIT": "leave EMIT CHANGES out: an answer is maintained; Istream(…) and Dstream(…) send what "
     "is new and what has gone",
-    "EVERY": "RESAMPLE is not in the language; write SELECT Rstream(k, x) FROM s [PARTITION BY k "
-    "ROWS 1 SLIDE 10 SECONDS]: the latest row of each key at every multiple of 10 seconds",
+    "EVERY": "write FROM RESAMPLE s PARTITION BY k EVERY 10 SECONDS LINEAR, or LAST",
     "#": "write the window in brackets: FROM s [RANGE 30 SECONDS], FROM s [ROWS 5]",
     "ROWS": "write LIMIT 5 OFFSET 2; a window stands in brackets: FROM s [ROWS 5]",
     "TO": "write date_trunc('hour', ts)",
@@ -72,6 +71,7 @@ _BEHIND = {
     + "leave it out: a query over a stream is continuous; Istream(…) sends what "
     "is new",
     ("TOP", ""): _TELLS + "write ORDER BY x DESC LIMIT 5",
+    ("EVERY", ""): "write FROM RESAMPLE s PARTITION BY k EVERY 10 SECONDS LINEAR, or LAST",
     ("KEEP", "("): _TELLS + "write MIN_BY(x, ts) or MAX_BY(x, ts)",
     ("OUTPUT", ""): _TELLS + "write a SLIDE: FROM s [RANGE 30 SECONDS SLIDE 5 SECONDS]",
     ("SAMPLE", "BY"): _TELLS
@@ -95,6 +95,7 @@ DERIVED = (
 )
 TABLE_FUNCTIONS = {
     **dict.fromkeys(("ISTREAM", "DSTREAM", "RSTREAM"), DERIVED),
+    "RESAMPLE": "write FROM RESAMPLE s PARTITION BY k EVERY 10 SECONDS LINEAR, or LAST",
     "TABLE": "write TABLE(TUMBLE(TABLE s, DESCRIPTOR(ts), INTERVAL '10' MINUTE)), or HOP, CUMULATE "
     "or SESSION in its place",
 }

@@ -30,6 +30,7 @@ from mayfly.plan.logical_operators import (
     UnionAll,
 )
 from mayfly.plan.over_frames import AsofJoin, Over
+from mayfly.plan.resample import Resample
 from mayfly.plan.window_kinds import Now, Unbounded, Window
 
 
@@ -67,7 +68,7 @@ def kind_of(node: Node) -> Kind:
             return Kind.MON
         case RelationScan(retroactive=retroactive):
             return Kind.STR if retroactive else Kind.MON
-        case Derived():
+        case Derived() | Resample():
             return Kind.MON
         case AntiJoin() | ExceptAll() | Top():
             return Kind.STR

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from mayfly.cql.context import BindingContext
 from mayfly.cql.finished_blocks import window_bounds
@@ -21,6 +22,7 @@ from mayfly.plan.logical_operators import (
     StreamScan,
 )
 from mayfly.plan.over_frames import AsofJoin, Over
+from mayfly.plan.resample import Interpolation, Resample
 from mayfly.plan.window_kinds import Unbounded
 
 
@@ -46,6 +48,8 @@ def _times(
             return tuple(column for column in node.columns if column.name == entry.time)
         case Finished() if results:
             return _bounds_in_order(node)
+        case Resample(filling=Interpolation.LAST, time=time, alias=alias):
+            return (replace(time, relation=alias),)
         case Select(child=child) | Shared(child=child) | PaddedNrrJoin(child=child):
             return _times(context, child, windows, results=results)
         case RelationJoin(child=child) if not node.retroactive:

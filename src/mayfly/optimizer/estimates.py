@@ -46,6 +46,7 @@ from mayfly.plan.logical_operators import (
     UnionAll,
 )
 from mayfly.plan.over_frames import AsofJoin, Over
+from mayfly.plan.resample import Resample
 from mayfly.plan.types import DataType
 from mayfly.plan.unnest import Unnest
 from mayfly.plan.window_kinds import PartitionRows, RowsWindow, Unbounded, Window
@@ -175,12 +176,26 @@ def _flow(labelled: Labelled, inputs: list[Flow], statistics: Statistics) -> Flo
             return replace(flow, size=flow.rate * UNBOUNDED_HORIZON, premature=0.0, grows=True)
         case Over(appends=appends) | AsofJoin(appends=appends):
             return _beside(inputs, appends)
+        case Resample():
+            return _resampled(node, inputs[0])
         case Output() | Shared():
             return inputs[0]
     raise UnknownNodeError(
         f"there is no estimate for {type(node).__name__}",
         "a new plan node needs an estimate and a case here",
     )
+
+
+def _resampled(node: Resample, source: Flow) -> Flow:
+    """A row of each key at every multiple of the period."""
+    keys = source.present(*node.partition) if node.partition else 1.0
+    rate = keys * SECOND / node.period
+    distinct = {
+        (node.alias, name): count
+        for (_, name), count in source.distinct.items()
+        if any(key.name == name for key in node.partition)
+    }
+    return _windowed(Unbounded(), rate, distinct)
 
 
 def _in_windows(windows: FinishedWindows, source: Flow) -> Flow:

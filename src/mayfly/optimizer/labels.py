@@ -32,6 +32,7 @@ from mayfly.plan.logical_operators import (
     UnionAll,
 )
 from mayfly.plan.over_frames import AsofJoin, Over
+from mayfly.plan.resample import Resample
 from mayfly.plan.unnest import Unnest
 from mayfly.plan.window_kinds import Cumulative, Window
 
@@ -107,6 +108,8 @@ def _label(node: Node, inputs: list[Label], weak_distinct: bool) -> Label:
             return rule.top(inputs[0], what)
         case Over(appends=appends, because=because) | AsofJoin(appends=appends, because=because):
             return rule.neighbours(inputs, what, appends, because)
+        case Resample():
+            return rule.neighbours(inputs, what, appends=True, because=node.because)
         case UnionAll():
             return rule.merge_union(inputs, what)
         case Output(kind=kind):
@@ -180,4 +183,5 @@ _PHRASES: dict[type[Node], str] = {
     Finished: "the answer of each window",
     Over: "OVER",
     AsofJoin: "ASOF JOIN",
+    Resample: "RESAMPLE",
 }

@@ -21,6 +21,7 @@ from mayfly.plan.logical_operators import (
 )
 from mayfly.plan.over_frames import AsofJoin, Over
 from mayfly.plan.plan_text import expression_text
+from mayfly.plan.resample import Resample
 from mayfly.plan.window_kinds import PartitionRows, Unbounded
 
 
@@ -86,6 +87,9 @@ def keyed_state(node: Node) -> Warned | None:
         case AsofJoin(appends=True, equalities=pairs) if pairs:
             words = tuple(expression_text(pair.right) for pair in pairs)
             hint = "if there is no end of new values, put windows on both streams"
+        case Resample(partition=keys) if keys:
+            words = tuple(map(expression_text, keys))
+            hint = "if there is no end of new values, use TUMBLE with LAST or AVG in its place"
         case _:
             return None
     shown = ", ".join(words)
@@ -120,6 +124,8 @@ def single_task(node: Node) -> Warned:
             hint = "add GROUP BY, so that values are kept by key"
         case GroupAggregate():
             hint = "add GROUP BY, or a SLIDE so that less is sent"
+        case Resample():
+            hint = "add PARTITION BY to RESAMPLE if the rows of each key are meant"
         case Over():
             hint = "add PARTITION BY to OVER if the rows of each key are meant"
         case Join():

@@ -64,6 +64,7 @@ from mayfly.plan.logical_operators import (
     UnionAll,
 )
 from mayfly.plan.over_frames import AsofJoin, Over
+from mayfly.plan.resample import Resample
 from mayfly.plan.serving_terms import ServeClause
 from mayfly.plan.strategy import Joining, Strategy, Structure
 from mayfly.plan.unnest import Unnest
@@ -185,6 +186,10 @@ class _Compiler:
                 return self._union(labelled, node)
             case Top():
                 return self._top(labelled, node)
+            case Resample():
+                from mayfly.physical.neighbours import resample_task
+
+                return resample_task(node, self.task(labelled.inputs[0]), self.dual)
             case Over() | AsofJoin():
                 from mayfly.physical.neighbours import neighbour_task
 

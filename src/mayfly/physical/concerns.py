@@ -60,6 +60,7 @@ from mayfly.plan.logical_operators import (
 )
 from mayfly.plan.over_frames import AsofJoin, FrameReach, Over
 from mayfly.plan.pane_functions import COUNT, ROWS, SUM
+from mayfly.plan.resample import Resample
 from mayfly.plan.strategy import Strategy
 from mayfly.plan.types import DataType
 from mayfly.plan.unnest import Unnest
@@ -111,8 +112,8 @@ def _answer(plan: Node) -> Node:
 
 _RUN = (
     AntiJoin, AsofJoin, Derived, Distinct, ExceptAll, Finished, GroupAggregate, InWindows, Join,
-    Over, PaddedNrrJoin, Project, RelationJoin, Select, Shared, StreamScan, SubqueryWindow, Top,
-    UnionAll, Unnest,
+    Over, PaddedNrrJoin, Project, RelationJoin, Resample, Select, Shared, StreamScan,
+    SubqueryWindow, Top, UnionAll, Unnest,
 )  # fmt: skip
 
 
@@ -271,7 +272,7 @@ def _is_alone(node: Node) -> bool:
             return not keys
         case InWindows(windows=Sessions(partition_by=names)):
             return not names
-        case Over(partition=partition):
+        case Over(partition=partition) | Resample(partition=partition):
             return not partition
         case Derived(kind=kind, restore=restore):
             return kind is OutputKind.RSTREAM or restore
@@ -302,4 +303,4 @@ def _keeps_by_key(node: Node) -> bool:
     """Whether it keeps something for each value of its key, however long ago that came."""
     if isinstance(node, Over) and node.appends:
         return any(call.reach in (FrameReach.ROWS, FrameReach.RUNNING) for call in node.calls)
-    return isinstance(node, AsofJoin) and node.appends
+    return isinstance(node, Resample) or (isinstance(node, AsofJoin) and node.appends)

@@ -1,4 +1,4 @@
-"""OVER and ASOF JOIN as tasks: append-only, or a view of the rows alive."""
+"""OVER and ASOF JOIN as tasks, append-only or a view of the rows alive, and RESAMPLE."""
 
 from __future__ import annotations
 
@@ -9,15 +9,17 @@ import pyarrow as pa
 from mayfly.kernels.asof_rows import AsofRows
 from mayfly.kernels.asof_terms import AsofTerms
 from mayfly.kernels.asof_view import AsofView
-from mayfly.kernels.delta import payload
+from mayfly.kernels.delta import column_name, payload
 from mayfly.kernels.frame_rows import FrameTerms
 from mayfly.kernels.kept_rows import Shape
 from mayfly.kernels.over_rows import OverRows
 from mayfly.kernels.over_view import OverView
+from mayfly.kernels.resample_rows import ResampleRows
 from mayfly.optimizer.labels import describe
 from mayfly.physical.join_conditions import oriented
 from mayfly.physical.program import Task
 from mayfly.plan.over_frames import AsofJoin, Over
+from mayfly.plan.resample import Resample
 
 
 def neighbour_task(node: Over | AsofJoin, tasks: Sequence[Task], shapes: Sequence[Shape]) -> Task:
@@ -25,6 +27,17 @@ def neighbour_task(node: Over | AsofJoin, tasks: Sequence[Task], shapes: Sequenc
     if isinstance(node, Over):
         return _over(node, tasks, shapes)
     return _asof(node, tasks, shapes)
+
+
+def resample_task(node: Resample, child: Task, dual: bool) -> Task:
+    """One row per key and multiple of a time."""
+    results = payload(node.schema)
+    between = frozenset(column_name(c) for c in node.child.schema if node.is_between(c))
+    rows = ResampleRows(
+        describe(node), node.cql(), child.columns, results, node.partition, column_name(node.time),
+        node.period, node.filling, node.ties, between, dual,
+    )  # fmt: skip
+    return Task(rows, (child,), results, False)
 
 
 def _over(node: Over, tasks: Sequence[Task], shapes: Sequence[Shape]) -> Task:

@@ -34,6 +34,7 @@ from mayfly.plan.logical_operators import (
 )
 from mayfly.plan.over_frames import AsofJoin, Over
 from mayfly.plan.plan_text import aggregate_text
+from mayfly.plan.resample import Resample
 from mayfly.plan.strategy import Strategy
 from mayfly.plan.window_kinds import Range, Slide
 
@@ -62,7 +63,8 @@ def every_row_because(plan: Output, strategy: Strategy, rules: frozenset[str]) -
 
 def _looks_at_lifetimes(node: Node) -> bool:
     forgetful = isinstance(node, RelationJoin) and not node.retroactive
-    return forgetful or isinstance(node, PaddedNrrJoin | SubqueryWindow | Derived | Over | AsofJoin)
+    looking = PaddedNrrJoin | SubqueryWindow | Derived | Over | AsofJoin | Resample
+    return forgetful or isinstance(node, looking)
 
 
 def obstacle(node: Distinct | GroupAggregate, catalog: Catalog) -> str:

@@ -30,6 +30,7 @@ from mayfly.plan.logical_operators import (
 )
 from mayfly.plan.ordered_calls import ASCENDING, directions, entry_of
 from mayfly.plan.over_frames import NUMBERINGS, SHIFTS, AsofJoin, FrameCall, Match, Over
+from mayfly.plan.resample import Resample
 from mayfly.plan.unnest import Unnest
 
 
@@ -85,6 +86,8 @@ def node_detail(node: Node) -> str:
             return windows.cql()
         case Shared(name=name):
             return name
+        case Resample():
+            return f"{node.cql()}; append-only: {node.because}"
         case Select(predicate=predicate):
             return expression_text(predicate)
         case Derived(kind=kind, restore=restore):

@@ -23,6 +23,7 @@ from mayfly.plan.logical_operators import (
     UnionAll,
 )
 from mayfly.plan.over_frames import AsofJoin, Over
+from mayfly.plan.resample import Resample
 from mayfly.plan.unnest import Unnest
 
 
@@ -61,6 +62,8 @@ def _details(node: Node) -> str:
             return windows.cql()
         case Over(appends=appends, because=because) | AsofJoin(appends=appends, because=because):
             return f"{'append-only' if appends else 'view'}: {because}"
+        case Resample(alias=alias):
+            return f"{node.cql()} as {alias}"
         case UnionAll(alias=alias):
             return f"{alias}: " if alias else ""
         case (

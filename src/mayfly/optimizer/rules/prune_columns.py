@@ -34,6 +34,7 @@ from mayfly.plan.logical_operators import (
 )
 from mayfly.plan.outer_join import OuterJoin
 from mayfly.plan.over_frames import AsofJoin, Over
+from mayfly.plan.resample import Resample
 from mayfly.plan.unnest import Unnest
 
 Requested = frozenset[tuple[str, str]]
@@ -67,6 +68,11 @@ def prune(node: Node, requested: Requested) -> Node:
             node = replace(node, calls=asked)
             below = requested | _read(*node.expressions())
             return replace(node, child=prune(node.child, below))
+        case Resample(child=child, alias=alias):
+            read = frozenset(
+                (c.relation, c.name) for c in child.schema if (alias, c.name) in requested
+            )
+            return replace(node, child=prune(child, read | _read(*node.expressions())))
         case AsofJoin(left=left, right=right):
             below = requested | _read(*node.expressions())
             return replace(node, left=prune(left, below), right=prune(right, below))
