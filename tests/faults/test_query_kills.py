@@ -91,7 +91,17 @@ def test_summaries_panes_and_pruned_rows_go_on_after_a_kill(
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
-    ["groups", "negation", "distinct over join", "istream", "panes", "sessions", "hop", "over"],
+    [
+        "groups",
+        "negation",
+        "distinct over join",
+        "istream",
+        "panes",
+        "sessions",
+        "hop",
+        "over",
+        "decayed",
+    ],
 )
 def test_a_query_is_killed_at_every_point(
     spark: SparkSession, streams: Path, tmp_path: Path, name: str

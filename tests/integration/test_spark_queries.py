@@ -76,6 +76,10 @@ MORE = {
     "over": "SELECT k, v, LAG(v) OVER (PARTITION BY k ORDER BY ts) AS w, SUM(v) OVER"
     " (PARTITION BY k ORDER BY ts RANGE BETWEEN INTERVAL 20 us PRECEDING AND CURRENT ROW) AS s"
     " FROM a",
+    "decayed": "SELECT g, DECAYED_SUM(x, INTERVAL 20 us) AS s, DECAYED_COUNT(*, INTERVAL 5 us) AS n"
+    " FROM a [UNBOUNDED SLIDE 15 us] GROUP BY g",
+    "histogram": "SELECT g, APPROX_COUNT(*, 0.4) AS n, APPROX_SUM_HIGH(v, 0.4) AS h"
+    " FROM a [RANGE 500 us SLIDE 5 us] GROUP BY g",
     "two levels": "SELECT SUM(Wstream(SUM(v))[ROWS 3]) FROM a [RANGE 20 us SLIDE 20 us]",
     "internal": "SELECT l.k FROM a [RANGE 30 us INTERNAL] l, b [RANGE 20 us INTERNAL] r"
     " WHERE l.k = r.k",

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
+from mayfly.cql.aging_aggregates import HISTOGRAMS, bind_aging, is_aging
 from mayfly.cql.ordered_aggregates import FORMS, bind_ordered, is_ordered
 from mayfly.cql.users_calls import bind_users_call, users_aggregate
 from mayfly.cql.written_calls import WrittenCall, call_of
+from mayfly.plan.aging_calls import DECAYED
 from mayfly.plan.expressions import (
     Case,
     Expression,
@@ -135,6 +137,8 @@ AGGREGATES = {
     **dict.fromkeys(_APPROXIMATE_SHARES, "quantile"),
     "approx_count_distinct": "count",
     **dict.fromkeys(_APPROXIMATE_TOPS, "top"),
+    **{name: function for name, (function, _) in HISTOGRAMS.items()},
+    **{name: name for name in DECAYED},
     **{
         name: {"approx_percentile": "quantile", "approx_top_k": "top"}.get(form, "count")
         for name, (form, _) in _BOUNDS.items()
@@ -195,6 +199,8 @@ def bind_aggregate(node: exp.Expr, inputs: ScalarBinder) -> AggregateCall:
     _check_modifiers(written, function, inputs)
     if definition is not None:
         call = bind_users_call(written, definition, inputs)
+    elif is_aging(written.name):
+        call = bind_aging(written, inputs)
     elif is_ordered(function):
         call = bind_ordered(written, function, inputs)
     elif function in CONDITIONS:

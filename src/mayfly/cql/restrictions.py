@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from mayfly.cql.context import BindingContext
 from mayfly.patterns import Kind
+from mayfly.plan.aging_calls import decays, is_decayed
 from mayfly.plan.derived_stream import Derived
 from mayfly.plan.finished_operators import Finished, InWindows
 from mayfly.plan.logical_operators import (
@@ -22,14 +23,17 @@ from mayfly.plan.logical_operators import (
     Output,
     OutputKind,
     PaddedNrrJoin,
+    Project,
     RelationJoin,
     RelationScan,
+    Select,
     StreamScan,
     SubqueryWindow,
     Top,
     UnionAll,
 )
 from mayfly.plan.over_frames import AsofJoin, Over
+from mayfly.plan.plan_text import aggregate_text
 from mayfly.plan.resample import Resample
 from mayfly.plan.window_kinds import Now, Unbounded, Window
 
@@ -41,6 +45,8 @@ def check_plan(context: BindingContext, output: Output) -> None:
             _check_monotonic(context, node)
         elif isinstance(node, Derived):
             _check_derived(context, node)
+        elif isinstance(node, GroupAggregate) and decays(node):
+            _check_decay(context, node, output)
         elif isinstance(node, Distinct | AntiJoin | ExceptAll | Top | Over | AsofJoin):
             _check_external(context, node)
         elif isinstance(node, RelationJoin | PaddedNrrJoin) and not context.one_time:
@@ -147,6 +153,34 @@ def _culprit(node: Node) -> Node:
         if worse is None:
             return node
         node = worse
+
+
+def _check_decay(context: BindingContext, node: GroupAggregate, output: Output) -> None:
+    """Decayed sums stand alone over all rows of one stream, and are asked by its refreshes."""
+    others = [call for call in node.aggregates if not is_decayed(call)]
+    if others:
+        raise context.error_for(
+            node,
+            f"{aggregate_text((), others[:1], None)} does not fade, as the decayed sum beside it",
+            "compute it in a query of its own",
+        )
+    below: Node = node.child
+    while isinstance(below, Select | Project):
+        below = below.child
+    window = below.window if isinstance(below, StreamScan) else None
+    slides = window is not None and window.slide is not None and window.slide.period
+    if not isinstance(window, Unbounded) or window.internal or not slides:
+        raise context.error_for(
+            below,
+            "decayed sums are over all rows of one stream, which fade and leave no window",
+            "write FROM s [UNBOUNDED SLIDE 1 MIN]: they are answered at every refresh",
+        )
+    if output.restore:
+        raise context.error_for(
+            output,
+            "a decayed sum differs at every instant between refreshes",
+            "leave -restore out",
+        )
 
 
 def _check_external(context: BindingContext, node: Node) -> None:

@@ -20,7 +20,7 @@ from mayfly.kernels.kept_rows import Shape
 from mayfly.kernels.stateless import MergeUnion
 from mayfly.optimizer.labels import Labelled, describe, label_plan
 from mayfly.optimizer.rule import is_of_stream
-from mayfly.optimizer.rules.share_panes import SHARING
+from mayfly.optimizer.rules.share_panes import SHARING, SKETCHES
 from mayfly.optimizer.structures import Strict, Upkeep, structure_for
 from mayfly.patterns import MON, STR, WK, Kind, Pattern
 from mayfly.physical.program import Program, Task
@@ -38,6 +38,7 @@ from mayfly.physical.slides import (
 from mayfly.physical.span_plan import asks_values, every_row_because, first_and_last
 from mayfly.physical.window_lives import has_internal
 from mayfly.physical.window_tasks import stream_window, subquery_window
+from mayfly.plan.aging_calls import decays, has_histograms
 from mayfly.plan.catalog import Catalog, StreamDefinition
 from mayfly.plan.derived_stream import Derived
 from mayfly.plan.expressions import Expression
@@ -49,6 +50,7 @@ from mayfly.plan.logical_operators import (
     ExceptAll,
     GroupAggregate,
     Join,
+    Node,
     Output,
     OutputKind,
     PaddedNrrJoin,
@@ -99,8 +101,7 @@ def compile_plan(
     if plan.serve:
         plan = in_panes(plan)
     slide = outer_slide(plan)
-    if any(isinstance(node, InWindows) for node in plan.walk()):
-        # Rows of finished windows live for an instant that is known: nothing is to be announced.
+    if any(_ends_as_foreseen(node) for node in plan.walk()):
         strategy = Strategy.UPA if strategy is Strategy.NT else strategy
     announced = strategy is Strategy.NT
     labelled = label_plan(runnable(plan), weak_distinct and not announced)
@@ -126,6 +127,12 @@ def compile_plan(
             slide, plan.restore, sort.keys, sort.limit, sort.offset,
         )  # fmt: skip
     return with_equal_tasks_once(Program(answer, sent, plan, strategy))
+
+
+def _ends_as_foreseen(node: Node) -> bool:
+    """Whether results live for a time that is known, so that nothing is to be announced: those of
+    finished windows, and values that age."""
+    return isinstance(node, InWindows) or (isinstance(node, GroupAggregate) and decays(node))
 
 
 @dataclass(frozen=True)
@@ -308,10 +315,14 @@ class _Compiler:
 
             if groups_sessions(node):
                 return session_groups(node, self.task(labelled.inputs[0].inputs[0]))
+        if decays(node):
+            return self._aging(node, None)
         window, rows_because = slid_window(node), why_no_totals(node)
         if window is not None:
             from mayfly.physical.pane_limits import obstacle
 
+            if self._has_histograms(node, window):
+                return self._aging(node, window)
             rows_because = self.rows_because or obstacle(node, window, exact_sums=self.exact_sums)
             if not rows_because:
                 return self._paned(labelled, node, window)
@@ -338,13 +349,27 @@ class _Compiler:
         internal = source.label.internal
         operator = GroupRows(
             describe(node), keys,
-            tuple(replace(call, approximate=False, bound="") for call in node.aggregates),
+            tuple(call.exact for call in node.aggregates),
             columns, node.having, self.shape(source, child), internal,
             outer_slide(node) if internal else None, self.dual,
             early_pruning=self.early_pruning, rows_because=rows_because, every_row_because=because,
             reads_spans=child.operator.spans is not None,
         )  # fmt: skip
         return Task(operator, (child,), columns, not internal)
+
+    def _has_histograms(self, node: GroupAggregate, window: Range) -> bool:
+        is_free = not self.rows_because and self.serve is None and not window.internal
+        return is_free and SKETCHES.name in self.sharing and has_histograms(node, window)
+
+    def _aging(self, node: GroupAggregate, window: Range | None) -> Task:
+        """A summary of each group, asked at every refresh, in the place of its rows."""
+        from mayfly.physical.aging_plan import aging_groups, all_rows
+
+        if self.serve:
+            from mayfly.physical.served_plan import cannot_serve
+
+            raise cannot_serve("decayed sums have no panes")
+        return aging_groups(node, self.task(label_plan(all_rows(node), self.weak_distinct)), window)
 
     def _paned(self, labelled: Labelled, node: GroupAggregate, window: Range) -> Task:
         """Partial values of panes in the place of rows."""

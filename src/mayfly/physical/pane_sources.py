@@ -88,10 +88,7 @@ def call_parts(
 ) -> list[CallParts]:
     """Of each aggregate of a grouping; ``over`` says its expressions in columns of streams.
     ``joined``: of a join, where what lies together may have come apart."""
-    asked = [
-        call if sketches and _is_sketched(call) else replace(call, approximate=False, bound="")
-        for call in node.aggregates
-    ]
+    asked = [call if sketches and _is_sketched(call) else call.exact for call in node.aggregates]
     # Where one function counts values, others read the same counters.
     counted = {
         over(call.argument)
@@ -124,4 +121,5 @@ def call_parts(
 def _is_sketched(call: AggregateCall) -> bool:
     if not call.approximate or call.argument is None:
         return False
-    return sketch_name(call.function, call.argument.type) is not None
+    counts_rows = call.function == "count" and not call.distinct
+    return not counts_rows and sketch_name(call.function, call.argument.type) is not None

@@ -320,6 +320,14 @@ class AggregateCall:
             *("count", "collect_set", "collect_list", "top", "frequent", "approx_frequent"),
         )
 
+    @property
+    def exact(self) -> AggregateCall:
+        """The call that an APPROX_ form stands for."""
+        if not self.approximate:
+            return self
+        own = () if self.function in ("count", "sum") else self.parameters
+        return replace(self, approximate=False, bound="", parameters=own)
+
     def column(self, relation: str) -> Column:
         return Column(relation, self.name, self.data_type, self.nullable)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from mayfly.lifetime import format_micros
+from mayfly.plan.aging_calls import half_life_of, is_decayed
 from mayfly.plan.derived_stream import Derived
 from mayfly.plan.expressions import Case, Column, Expression, Function, Literal
 from mayfly.plan.finished_operators import InWindows
@@ -232,7 +234,8 @@ def _call(call: AggregateCall) -> str:
     if entry is not None:
         return _ordered_call(call, entry)
     argument = _argument(call.argument) if call.argument else "*"
-    arguments = [argument, *(str(parameter) for parameter in call.parameters)]
+    said = [format_micros(half_life_of(call))] if is_decayed(call) else map(str, call.parameters)
+    arguments = [argument, *said]
     distinct = "DISTINCT " if call.distinct else ""
     approximate = "APPROX " if call.approximate else ""
     bound = f" {call.bound.upper()}" if call.bound else ""

@@ -173,7 +173,7 @@ def test_a_first_answer_takes_neither_numba_nor_pandas(tmp_path: Path, sql: str)
 OPERATORS = (
     "group_by", "window_join", "anti_join", "distinct", "pane_groups", "over_rows", "asof_rows",
     "session_groups", "multiway", "frequent_groups", "top_rows", "nrr", "difference",
-    "distinct_values", "ordered_values", "exact_covariances", "frequent_items",
+    "distinct_values", "ordered_values", "exact_covariances", "frequent_items", "aging_groups",
 )  # fmt: skip
 """Modules of ``mayfly.kernels`` that some queries need."""
 NEEDED = {

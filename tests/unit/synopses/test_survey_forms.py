@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from mayfly.errors import BadInput, InvalidSetting
 from mayfly.synopses.contents import Aggregate
 from mayfly.synopses.decay import DecayedSum
-from mayfly.synopses.exponential_histogram import ExponentialHistogram
 from mayfly.synopses.row_windows import RowWindows
+from mayfly.windows.exponential_histogram import ExponentialHistogram
 
 
 @given(

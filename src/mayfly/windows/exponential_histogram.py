@@ -10,6 +10,7 @@ Cost: O(log(εN) / ε) buckets; amortized O(1) per instant and size.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil
 
@@ -17,6 +18,7 @@ import numpy as np
 
 from mayfly.arrays.order import Int64s
 from mayfly.errors import BadInput, InvalidSetting
+from mayfly.lifetime import NEVER
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,29 @@ class ExponentialHistogram:
         """Of each size: runs of (instant, number), oldest first."""
         self._last: int | None = None
 
+    @staticmethod
+    def restored(length: int, error: float, numbers: Sequence[int]) -> ExponentialHistogram:
+        """One that goes on from its ``stored_form``."""
+        histogram = ExponentialHistogram(length, error)
+        for size, instant, number in zip(*(numbers[part::3] for part in range(3)), strict=True):
+            while len(histogram._sizes) <= size:
+                histogram._sizes.append(deque())
+            histogram._sizes[size].append([instant, number])
+            histogram._last = max(instant, histogram._last or instant)
+        return histogram
+
+    @property
+    def stored_form(self) -> list[int]:
+        """Size, instant and number of each run, one behind the other."""
+        sizes = enumerate(self._sizes)
+        return [part for size, runs in sizes for run in runs for part in (size, *run)]
+
+    @property
+    def holds_until(self) -> int:
+        """When the next bucket leaves, and with it the answer changes."""
+        oldest = [runs[0][0] for runs in self._sizes if runs]
+        return min(oldest) + self.length if oldest else NEVER
+
     @property
     def stored(self) -> int:
         """How many runs of buckets are kept."""
@@ -67,11 +92,11 @@ class ExponentialHistogram:
         begins = np.flatnonzero(np.append(True, np.diff(instants) > 0)[: len(instants)])
         sums = np.add.reduceat(amounts, begins) if len(begins) else amounts
         for instant, amount in zip(instants[begins].tolist(), sums.tolist(), strict=True):
+            # What is merged must not depend on how often somebody looked.
+            self._expire(instant)
             self._last = instant
             if amount:
                 self._push(0, [[instant, amount]])
-        if self._last is not None:
-            self._expire(self._last)
 
     def answer(self, now: int) -> Bounded:
         """The sum over (now − length, now], for a ``now`` that does not fall."""
