@@ -92,15 +92,8 @@ def test_summaries_panes_and_pruned_rows_go_on_after_a_kill(
 @pytest.mark.parametrize(
     "name",
     [
-        "groups",
-        "negation",
-        "distinct over join",
-        "istream",
-        "panes",
-        "sessions",
-        "hop",
-        "over",
-        "decayed",
+        *("groups", "negation", "distinct over join", "istream", "panes"),
+        *("sessions", "hop", "over", "asof", "decayed"),
     ],
 )
 def test_a_query_is_killed_at_every_point(

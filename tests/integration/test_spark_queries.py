@@ -80,6 +80,8 @@ MORE = {
     " FROM a [UNBOUNDED SLIDE 15 us] GROUP BY g",
     "histogram": "SELECT g, APPROX_COUNT(*, 0.4) AS n, APPROX_SUM_HIGH(v, 0.4) AS h"
     " FROM a [RANGE 500 us SLIDE 5 us] GROUP BY g",
+    "asof": "SELECT l.k, l.v, r.v AS w FROM a l LEFT ASOF JOIN b r"
+    " MATCH_CONDITION (r.ts <= l.ts) ON l.k = r.k",
     "two levels": "SELECT SUM(Wstream(SUM(v))[ROWS 3]) FROM a [RANGE 20 us SLIDE 20 us]",
     "internal": "SELECT l.k FROM a [RANGE 30 us INTERNAL] l, b [RANGE 20 us INTERNAL] r"
     " WHERE l.k = r.k",

@@ -7,9 +7,12 @@ tests/faults kills processes.
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Iterator
+from itertools import cycle
 from pathlib import Path
 from random import Random
 
+import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
@@ -22,6 +25,7 @@ from mayfly.testing.random_queries import STREAMS, random_query
 from tests.property.continuous_cases import SECOND, _cut, _rows, catalog, table_of, told
 from tests.property.shared_runs import HereRunner, program_of, results_of, runner_of
 from tests.property.test_migration import MORE, moved
+from tests.property.window_texts import TEXTS as WINDOWS
 
 seeds = st.integers(0, 2**48)
 some = settings(max_examples=max(8, settings().max_examples // 6), phases=[Phase.generate])
@@ -30,6 +34,8 @@ POINTS = (
     "task.state-written", "task.done", "batch.receipts", "batch.committed",
     "migration.written", "migration.committed",
 )  # fmt: skip
+FIRST = ("hopping", "sessions", "last rows", "latest")
+IN_A_BATCH = ("segment.closed", "task.state-written", "batch.receipts", "batch.committed")
 
 
 class Crash(BaseException):
@@ -39,8 +45,18 @@ class Crash(BaseException):
 class Fate:
     """Dies at the n-th time a point is reached."""
 
-    def __init__(self, rng: Random) -> None:
-        self.point, self.left = rng.choice(POINTS), rng.choice((1, 1, 2, 4))
+    def __init__(self, point: str, left: int) -> None:
+        self.point, self.left = point, left
+
+    @staticmethod
+    def random(rng: Random) -> Iterator[Fate]:
+        while True:
+            yield Fate(rng.choice(POINTS), rng.choice((1, 1, 2, 4)))
+
+    @staticmethod
+    def each() -> Iterator[Fate]:
+        """At every point of a batch, the first time; the last one is behind the commit."""
+        yield from (Fate(point, 1) for point in cycle(IN_A_BATCH))
 
     def __call__(self) -> None:
         self.left -= 1
@@ -52,8 +68,36 @@ class Fate:
 @given(seeds)
 def test_crashes_lose_and_double_nothing(seed: int) -> None:
     rng = Random(seed)
-    known, way = catalog(0), rng.choice(tuple(Strategy))
     texts = [random_query(rng).cql, rng.choice(MORE)]
+    check_deaths(rng, texts, Fate.random(rng), rng.choice(tuple(Strategy)), moves=0.3)
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[] if n in FIRST else pytest.mark.slow) for n in WINDOWS]
+)
+def test_deaths_within_windows_lose_and_double_nothing(name: str) -> None:
+    """Finished windows, OVER and ASOF JOIN: whatever an open window or a frame has is there."""
+    assert check_deaths(Random(name), [WINDOWS[name]], Fate.each()) >= len(IN_A_BATCH)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(1, 13))
+@pytest.mark.parametrize("name", WINDOWS)
+def test_more_deaths_within_windows(name: str, seed: int) -> None:
+    rng = Random(f"{name} {seed}")
+    beside = rng.choice(tuple(WINDOWS.values()))
+    check_deaths(rng, [WINDOWS[name], beside], Fate.random(rng), moves=0.2)
+
+
+def check_deaths(
+    rng: Random,
+    texts: list[str],
+    fates: Iterator[Fate],
+    way: Strategy = Strategy.UPA,
+    moves: float = 0,
+) -> int:
+    """Compares with runs in this process that nothing disturbed; returns how often ours died."""
+    known = catalog(0)
     queries = {f"q{number}": text for number, text in enumerate(texts)}
     runs = {q: ContinuousRun(program_of(cql, known, way), known) for q, cql in queries.items()}
     rows = {name: _rows(rng, name, rng.choice((6, 20))) for name in STREAMS}
@@ -66,11 +110,11 @@ def test_crashes_lose_and_double_nothing(seed: int) -> None:
             beats = {} if batch else dict.fromkeys(read, 10_000 * SECOND)
             target = here.repository.current().properties["batch"] + 1
             while here.repository.current().properties["batch"] < target:
-                fate = Fate(rng)
+                fate = next(fates)
                 try:
                     with on_reach(fate.point, fate):
                         here.feed(tables, beats)
-                        if rng.random() < 0.3:
+                        if rng.random() < moves:
                             here = moved(here, known, queries, rng.choice((1, 2, 3)), way, way)
                 except Crash:
                     crashes += 1
@@ -90,6 +134,7 @@ def test_crashes_lose_and_double_nothing(seed: int) -> None:
         vacuum(here.repository, keep_versions=1, grace=0)
         directory = here.repository.directory
         assert directory.all_names(DATA) == sorted(here.repository.current().segments)
+    return crashes
 
 
 def reborn(folder: Path, queries: dict[str, str], buckets: int, way: Strategy) -> HereRunner:
