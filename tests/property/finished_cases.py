@@ -49,7 +49,8 @@ class Windows:
             "SESSION": [self.size],
         }[self.word]
         if self.offset:
-            lengths.append(self.offset)
+            step = self.size if self.word == "CUMULATE" else self.period or self.size
+            lengths.append(self.offset - rng.choice((0, step)))
         by = f" PARTITION BY {self.by}" if self.by else ""
         if rng.random() < 0.5:
             parts = ", ".join(f"INTERVAL '{n}' MICROSECONDS" for n in lengths)
@@ -91,6 +92,8 @@ class Query:
     """Over ``copies_s`` and ``copies_r``; its last column is the instant of the result."""
     windows: Windows
     streams: tuple[str, ...] = ("s",)
+    rows: str = "{}"
+    """What the windows stand on, around the rows of a stream."""
 
 
 AGGREGATES = (
@@ -133,6 +136,7 @@ def random_query(rng: Random) -> Query:
             _joined_results,
             _session_groups,
             _over_results,
+            _over_below,
         )
     )
     return make(rng)
@@ -222,6 +226,7 @@ def _over_results(rng: Random) -> Query:
     groups = "SELECT k, window_start, window_end, COUNT(*) AS c{} FROM {}"
     groups += " GROUP BY k, window_start, window_end"
     before = "RANGE BETWEEN 7 PRECEDING AND CURRENT ROW"
+    length = rng.choice(("7", "INTERVAL 7 us"))
     call = rng.choice((
         f"LAG(c) OVER (PARTITION BY k ORDER BY {order})",
         f"SUM(c) OVER (PARTITION BY k ORDER BY window_end {before})",
@@ -235,7 +240,7 @@ def _over_results(rng: Random) -> Query:
         for parts in (("", windows.call("s", rng)), (", min(given) AS given", "copies_s"))
     )
     return Query(
-        f"SELECT k, c, window_end, {call} AS x FROM ({ours})",
+        f"SELECT k, c, window_end, {call.replace('7', length)} AS x FROM ({ours})",
         f"SELECT k, c, window_end, {call} AS x, given FROM ({theirs})",
         windows,
     )
@@ -270,12 +275,13 @@ def _left(rng: Random) -> Query:
 
 def _negation(rng: Random) -> Query:
     windows = random_windows(rng)
-    inner = f"WHERE a.k = b.k AND {_ON}"
+    asked = rng.choice(("NOT EXISTS (SELECT 1 FROM {} b WHERE a.k = b.k AND {})",
+        "a.k NOT IN (SELECT k FROM {} b WHERE {})"))  # fmt: skip
+    chosen = "SELECT a.k, a.v, a.window_end"
     return Query(
-        f"SELECT a.k, a.v, a.window_end FROM {windows.call('s', rng)} a WHERE NOT EXISTS"
-        f" (SELECT 1 FROM {windows.call('r', rng)} b {inner})",
-        "SELECT a.k, a.v, a.window_end, a.given FROM copies_s a WHERE NOT EXISTS"
-        f" (SELECT 1 FROM copies_r b {inner})",
+        f"{chosen} FROM {windows.call('s', rng)} a"
+        f" WHERE {asked.format(windows.call('r', rng), _ON)}",
+        f"{chosen}, a.given FROM copies_s a WHERE {asked.format('copies_r', _ON)}",
         windows,
         ("s", "r"),
     )
@@ -283,12 +289,13 @@ def _negation(rng: Random) -> Query:
 
 def _partner(rng: Random) -> Query:
     windows = random_windows(rng)
-    inner = f"WHERE a.g = b.g AND {_ON}"
+    asked = rng.choice(("EXISTS (SELECT 1 FROM {} b WHERE a.g = b.g AND {})",
+        "a.g IN (SELECT g FROM {} b WHERE {} AND b.v > 0)"))  # fmt: skip
+    chosen = "SELECT a.g, a.v, a.window_end"
     return Query(
-        f"SELECT a.g, a.v, a.window_end FROM {windows.call('s', rng)} a WHERE EXISTS"
-        f" (SELECT 1 FROM {windows.call('r', rng)} b {inner})",
-        "SELECT a.g, a.v, a.window_end, a.given FROM copies_s a WHERE EXISTS"
-        f" (SELECT 1 FROM copies_r b {inner})",
+        f"{chosen} FROM {windows.call('s', rng)} a"
+        f" WHERE {asked.format(windows.call('r', rng), _ON)}",
+        f"{chosen}, a.given FROM copies_s a WHERE {asked.format('copies_r', _ON)}",
         windows,
         ("s", "r"),
     )
@@ -345,18 +352,32 @@ def _spark(rng: Random) -> Query:
     by = ", ".join([*keys, f"{name}(ts, {arguments})"])
     grouped = ", ".join([*keys, "window_start", "window_end", "given"])
     source = f"(SELECT * FROM copies_s{condition})" if name == "window" else "copies_s"
-    query = Query(
+    return Query(
         f"SELECT {chosen}, COUNT(*) AS c, SUM(v) AS v FROM s{condition} GROUP BY {by}",
         f"SELECT {', '.join([*keys, 'window_start', 'window_end'])}, count(*), sum(v), given"
         f" FROM {source} GROUP BY {grouped}",
         windows,
+        rows="{}" if name == "window" or not where else f"(SELECT * FROM {{}}{condition})",
     )
-    return query if name == "window" or not where else _filtered(query, where)
 
 
-def _filtered(query: Query, where: str) -> Query:
-    """Sessions of the rows that satisfy a condition."""
-    return Query(query.cql, f"{query.sql} /* of rows */ {{{where}}}", query.windows)
+def _over_below(rng: Random) -> Query:
+    """Windows of what OVER gives, row by row, at the times of the stream."""
+    windows = random_windows(rng)
+    over = "SUM(v) OVER (PARTITION BY k ORDER BY ts RANGE BETWEEN {} PRECEDING AND CURRENT ROW)"
+    ours, theirs = (
+        f"SELECT ts, k, g, {over.format(distance)} AS v FROM {{}}"
+        for distance in (rng.choice(("5", "INTERVAL 5 us", "INTERVAL '5' MICROSECONDS")), "5")
+    )
+    by = rng.choice(("", "k, ", "g, "))
+    grouped, below = f"{by}window_start, window_end", f"({ours.format('s')})"
+    return Query(
+        f"SELECT {grouped}, SUM(v) AS v, COUNT(*) AS c FROM {windows.call(below, rng)}"
+        f" GROUP BY {grouped}",
+        f"SELECT {grouped}, sum(v), count(*), given FROM copies_s GROUP BY {grouped}, given",
+        windows,
+        rows=f"({theirs})",
+    )
 
 
 # ── rows ──────────────────────────────────────────────────────────────────────────────────
@@ -427,14 +448,12 @@ def expected(query: Query, rows: dict[str, list[Row]]) -> Counter[tuple[Any, ...
     last = max((row["ts"] for part in rows.values() for row in part), default=None)
     if last is None:
         return Counter()
-    sql, _, where = query.sql.partition("/* of rows */")
-    condition = f"(SELECT * FROM {{}} WHERE {where.strip()[1:-1]})" if where else "{}"
     parts = [f"closed AS (SELECT {last} AS last)"]
     for name in query.streams:
         database().register(f"rows_{name}", pa.Table.from_pylist(rows[name], schema=SCHEMA))
-        copies = query.windows.copies(condition.format(f"rows_{name}"), last)
+        copies = query.windows.copies(query.rows.format(f"rows_{name}"), last)
         parts.append(f"copies_{name} AS ({copies})")
-    return Counter(map(_plain, database().sql(f"WITH {', '.join(parts)} {sql}").fetchall()))
+    return Counter(map(_plain, database().sql(f"WITH {', '.join(parts)} {query.sql}").fetchall()))
 
 
 def _plain(row: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from itertools import combinations
+from math import gcd
 
 from sqlglot import exp
 
@@ -19,7 +21,7 @@ from mayfly.cql.window_functions import CALL, WindowCall
 from mayfly.plan.catalog import StreamDefinition
 from mayfly.plan.expressions import Column, Expression
 from mayfly.plan.finished_operators import Finished, InWindows
-from mayfly.plan.finished_windows import END, START, Sessions
+from mayfly.plan.finished_windows import END, START, PeriodicWindows, Sessions
 from mayfly.plan.logical_operators import (
     AntiJoin,
     Distinct,
@@ -152,6 +154,8 @@ def time_columns(context: BindingContext, node: Node) -> frozenset[tuple[str, st
             return time_columns(context, child)
         case PaddedNrrJoin(child=child):
             return time_columns(context, child)
+        case Over(child=child, appends=True) | AsofJoin(left=child, appends=True):
+            return time_columns(context, child)
     return frozenset()
 
 
@@ -259,6 +263,10 @@ def finished(context: BindingContext, node: Node) -> Node:
             raise context.error_for(
                 part, "a join of finished windows is by both bounds of their windows", _BOTH
             )
+        if isinstance(part, Join | AntiJoin) and (apart := _apart(part)):
+            problem = f"{apart[0].cql()} and {apart[1].cql()} have no window in common"
+            hint = "use the same windows on both sides, or windows over the results of windows"
+            raise context.error_for(part, f"{problem}: both bounds are never equal", hint)
     return Finished(bare, position=node.position)
 
 
@@ -336,6 +344,22 @@ def _connected(node: Join | AntiJoin, columns: list[frozenset[Column]]) -> bool:
                 groups = [g for g in groups if g not in joined]
                 groups.append(set().union(*joined))
     return len(groups) <= 1
+
+
+def _apart(node: Join | AntiJoin) -> tuple[PeriodicWindows, PeriodicWindows] | None:
+    """Windows of two inputs of which no two are the same."""
+    kinds = [
+        {part.windows for part in _parts(child) if isinstance(part, InWindows)}
+        for child in node.children()
+    ]
+    for first, second in combinations([windows for side in kinds for windows in side], 2):
+        if isinstance(first, PeriodicWindows) and isinstance(second, PeriodicWindows):
+            if first.cumulative or second.cumulative:
+                continue
+            steps = gcd(first.period, second.period)
+            if first.size != second.size or (first.offset - second.offset) % steps:
+                return first, second
+    return None
 
 
 def check_kind(context: BindingContext, output: Output) -> None:

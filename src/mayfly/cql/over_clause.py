@@ -24,7 +24,7 @@ from mayfly.cql.stream_time import is_column, orders_of_arrival, stream_time, ti
 from mayfly.cql.users_calls import users_aggregate
 from mayfly.cql.written_calls import WrittenCall, call_of
 from mayfly.patterns import Kind
-from mayfly.plan.expressions import Expression, Literal, as_type
+from mayfly.plan.expressions import Column, Expression, Literal, as_type
 from mayfly.plan.frequent_call import APPROXIMATE, EXACT
 from mayfly.plan.logical_operators import Node, SortKey
 from mayfly.plan.over_frames import NUMBERINGS, PICKS, SHIFTS, Frame, FrameCall, FrameUnit, Over
@@ -61,8 +61,10 @@ def with_frames(context: BindingContext, block: exp.Select, scope: Scope, rows: 
         raise context.error(windows[0], "OVER cannot stand beside GROUP BY or an aggregate", hint)
     named = _named_windows(context, block)
     specs: dict[_Spec, list[tuple[exp.Window, FrameCall]]] = {}
+    time = stream_time(context, rows, windows=True)
+    times = (*orders_of_arrival(context, rows), *([] if time is None else [time]))
     for window in windows:
-        binder = _OverBinder(context, ScalarBinder(context.source, scope, "OVER"), named)
+        binder = _OverBinder(context, ScalarBinder(context.source, scope, "OVER"), named, times)
         spec, call = binder.bound(window)
         specs.setdefault(spec, []).append((window, call))
     for (partition, order), members in specs.items():
@@ -150,6 +152,8 @@ class _OverBinder:
     context: BindingContext
     inputs: ScalarBinder
     named: dict[str, exp.Window]
+    times: tuple[Column, ...] = ()
+    """Columns that are times, also where they are whole numbers."""
 
     def bound(self, window: exp.Window) -> tuple[_Spec, FrameCall]:
         """What a call is over, and the call; its name is a proposal."""
@@ -371,12 +375,14 @@ class _OverBinder:
         if len(order) != 1:
             hint = "order by one number or time, or use ROWS"
             raise self._error(window, "RANGE with a distance needs one key of ORDER BY", hint)
-        bound, kind = self.inputs.bind(place), order[0].expression.type
+        key = order[0].expression
+        bound, kind = self.inputs.bind(place), key.type
         value = bound.value if isinstance(bound, Literal) else None
         number = float(str(value)) if value is not None and not isinstance(value, str) else -1.0
         if number >= 0:
             if bound.type == DAY_TIME_INTERVAL:
-                if kind.name in ("timestamp", "timestamp_ntz"):
+                counts_micros = any(is_column(key, time) for time in self.times)
+                if kind.name in ("timestamp", "timestamp_ntz") or counts_micros:
                     return int(str(value))
                 if kind.name == "date" and int(str(value)) % _DAY == 0:
                     return int(str(value)) // _DAY

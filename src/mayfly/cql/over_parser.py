@@ -93,7 +93,7 @@ class NeighbourSyntax(SparkParser):
         start = self._index
         moment = self._parse_column()
         parser.read_apart.update(token.start for token in self._tokens[start : self._index])
-        if moment is None:
+        if moment is None or self._curr.token_type is TokenType.STRING:
             raise parser._problem(
                 "FOR SYSTEM_TIME AS OF needs the time of a row",
                 "write JOIN r FOR SYSTEM_TIME AS OF s.ts ON r.k = s.k",

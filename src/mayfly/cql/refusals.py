@@ -31,8 +31,10 @@ HINTS = {
     "MATCH_RECOGNIZE": f"MATCH_RECOGNIZE is not in the language; {SEQUENCES}",
     "INTO": "a query has no INTO; write CREATE QUERY name TO … AS SELECT …",
     "VALUES": "VALUES is only in INSERT INTO; keep the rows in a RELATION and join it",
-    "EMIT": "leave EMIT CHANGES out: an answer is maintained; Istream(…) and Dstream(…) send what "
-    "is new and what has gone",
+    "EMIT": "leave EMIT out: an answer is maintained, Istream(…) and Dstream(…) send what is new "
+    "and what has gone, and windows of FROM TUMBLE(s, ts, …) are answered when they close",
+    "SESSION": "write FROM SESSION(s PARTITION BY k, ts, INTERVAL '5' MINUTE) and group by k, "
+    "window_start, window_end",
     "EVERY": "write FROM RESAMPLE s PARTITION BY k EVERY 10 SECONDS LINEAR, or LAST",
     "#": "write the window in brackets: FROM s [RANGE 30 SECONDS], FROM s [ROWS 5]",
     "ROWS": "write LIMIT 5 OFFSET 2; a window stands in brackets: FROM s [ROWS 5]",

@@ -91,7 +91,9 @@ def _read(context: BindingContext, call: exp.Expr, keys: list[exp.Expr]) -> Wind
 def _length(context: BindingContext, part: exp.Expr, form: str, *, zero: bool) -> int:
     text = part.name if isinstance(part, exp.Literal) and part.is_string else ""
     try:
-        length = int(part.this.name) if isinstance(part, exp.Interval) else micros(text)
+        sign = -1 if zero and text.startswith("-") else 1
+        text = text.removeprefix("-") if sign < 0 else text
+        length = int(part.this.name) if isinstance(part, exp.Interval) else sign * micros(text)
     except InvalidSetting:
         raise context.error(part, "this is not a constant length of time", form) from None
     if not length and not zero:

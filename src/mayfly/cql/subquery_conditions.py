@@ -1,13 +1,15 @@
 """Conditions with queries: EXISTS, IN and their negations, as joins of the block around them.
 
 EXISTS may use names of the block directly around it; those conditions become the equalities and the
-residual of an anti-join, or of its opposite. IN compares one column and stands alone; a NULL on the
-right of NOT IN empties the whole answer.
+residual of an anti-join, or of its opposite. IN compares one column; where its WHERE uses names of
+the block around it, it is an EXISTS with one comparison more, otherwise it stands alone, and a NULL
+on the right of NOT IN empties the whole answer.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from sqlglot import exp
 
@@ -21,7 +23,7 @@ from mayfly.cql.output_kind import drop_rstream
 from mayfly.cql.scalar import ScalarBinder
 from mayfly.cql.scope import Item, Scope
 from mayfly.cql.semi_joins import check_stored, with_partner
-from mayfly.plan.expressions import Expression, conjunction
+from mayfly.plan.expressions import Compare, Expression, IsNull, Or, conjunction
 from mayfly.plan.logical_operators import (
     AntiJoin,
     Equality,
@@ -62,7 +64,15 @@ def _exists(
     context: BindingContext, left: Node, scope: Scope, place: exp.Expr, bind_query: BindQuery
 ) -> Node:
     word = "NOT EXISTS" if _is_negation(place) else "EXISTS"
-    block = _asked(place).this
+    return _matched(context, left, scope, place, bind_query, _asked(place).this, word)
+
+
+def _matched(
+    context: BindingContext, left: Node, scope: Scope, place: exp.Expr, bind_query: BindQuery,
+    block: Any, word: str, value: Expression | None = None,
+) -> Node:  # fmt: skip
+    """Rows with, or without, a row of the block for which its WHERE holds; where a value is given,
+    also one that is equal to the block's column, or may be."""
     context = with_common_queries(context, block, bind_query)
     while isinstance(block, exp.Subquery):
         block = block.this
@@ -77,6 +87,8 @@ def _exists(
     binder = ScalarBinder(context.source, inner, "WHERE")
     conditions = [binder.condition(part) for part in places if not asks_query(part)]
     conditions += entries.conditions
+    if value is not None:
+        conditions.append(_equal(context, binder, place, block, value, word))
     own = frozenset(column.relation for item in inner.items for column in item.node.schema)
     within = [condition for condition in conditions if condition.relations() <= own]
     across = [condition for condition in conditions if not condition.relations() <= own]
@@ -103,6 +115,8 @@ def _in(
         raise context.error(inner.this, problem, f"write {exists} (SELECT … WHERE a.x = b.x AND …)")
     value = binder.bind(inner.this)
     query = inner.args["query"].this
+    if _depends(query, scope):
+        return _matched(context, left, scope, place, bind_query, query, word, value)
     hint = f"write {exists} (SELECT … WHERE a.x = b.y) instead of {_AN[word]} that depends on it"
     closed = Scope(context.source, (), outer=scope, closed=hint)
     inside = replace(context, in_negation=True)
@@ -116,6 +130,35 @@ def _in(
         left, right, (Equality(*sides),), Negation.NOT_IN, position=context.position(place)
     )
     return negation if _is_negation(place) else with_partner(context, place, negation)
+
+
+def _depends(query: exp.Expr, scope: Scope) -> bool:
+    """Whether the WHERE of an IN names entries of the block around it."""
+    where = query.args.get("where") if isinstance(query, exp.Select) else None
+    if where is None or query.args.get("with_") or not query.args.get("from_"):
+        return False
+    joins = query.args.get("joins") or []
+    entries = [query.args["from_"].this, *(join.this for join in joins)]
+    inside = {entry.alias_or_name.casefold() for entry in entries}
+    around = {item.name.casefold() for item in scope.items} - inside
+    within = where.walk(prune=lambda part: isinstance(part, exp.Query))
+    return any(isinstance(part, exp.Column) and part.table.casefold() in around for part in within)
+
+
+def _equal(
+    context: BindingContext, binder: ScalarBinder, place: exp.Expr, block: exp.Expr,
+    value: Expression, word: str,
+) -> Expression:  # fmt: skip
+    """That a value is equal to the column of a block; of NOT IN that it may be, as NULL may."""
+    outputs = [part.this if isinstance(part, exp.Alias) else part for part in block.expressions]
+    if len(outputs) != 1 or outputs[0].is_star:
+        problem = f"the query of {word} has {len(outputs)} columns"
+        problem = f"the query of {word} selects *" if outputs[0].is_star else problem
+        raise context.error(block, problem, "select exactly the column to compare with")
+    sides = binder.alike(_asked(place), value, binder.bind(outputs[0]), word)
+    equal = Compare("=", *sides)
+    unknown = [IsNull(side) for side in sides if side.nullable and word == "NOT IN"]
+    return Or((equal, *unknown)) if unknown else equal
 
 
 def _check_plain(context: BindingContext, block: exp.Expr, word: str) -> None:

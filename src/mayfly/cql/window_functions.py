@@ -167,16 +167,19 @@ def _time(cursor: Cursor, form: str) -> str:
 
 
 def _length(cursor: Cursor, role: str, form: str, *, zero: bool = False) -> int:
-    """``INTERVAL '10' MINUTE``, ``INTERVAL 10 MIN``, ``'10 minutes'`` or ``10 MIN``."""
+    """``INTERVAL '10' MINUTE``, ``INTERVAL 10 MIN``, ``'10 minutes'`` or ``10 MIN``; what may be
+    zero may also be ``'-10 minutes'``."""
     cursor.take("INTERVAL")
     token, place = cursor.current, cursor.place
     if token is None or token.token_type is not TokenType.STRING:
         return cursor.duration(role, form, zero=zero)
     text = cursor.string(role)
+    sign = -1 if zero and text.strip().startswith("-") else 1
+    text = text.strip().removeprefix("-") if sign < 0 else text
     if text.strip().isdecimal() and cursor.word().isalpha():
         text = f"{text} {cursor.word()}"
         cursor.position += 1
-    return _micros(cursor, text, role, form, place, zero)
+    return sign * _micros(cursor, text, role, form, place, zero)
 
 
 def _micros(cursor: Cursor, text: str, role: str, form: str, place: TextSpan, zero: bool) -> int:
