@@ -67,6 +67,25 @@ def spark(
     session.stop()
 
 
+@pytest.fixture(autouse=True)
+def checked_histories(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
+    """Whatever a test serves in this process is recorded, and kept the isolation it promised."""
+    from mayfly.periodic.server import PeriodicServer
+
+    begin, servers = PeriodicServer.__init__, list[PeriodicServer]()
+
+    def recorded(server: PeriodicServer, *values: Any, **options: Any) -> None:
+        options["record"] = options.get("record") or True
+        begin(server, *values, **options)
+        servers.append(server)
+
+    monkeypatch.setattr(PeriodicServer, "__init__", recorded)
+    yield servers
+    for server in servers:
+        with server.changed:
+            server.check()
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Whatever asks for the session is a Spark test, so that `-m "not spark"` leaves it out; of a

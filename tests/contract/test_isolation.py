@@ -201,5 +201,5 @@ def test_a_materialized_result(data: st.DataObject) -> None:
 def test_a_materialized_result_that_is_strict_is_refused() -> None:
     with pytest.raises(InvalidSetting, match="pattern STR"):
         MaterializedTransactions(VERSIONS, 3, STR)
-    with pytest.raises(InvalidSetting, match="use LATEST, WINDOW, SNAPSHOT, serial"):
+    with pytest.raises(InvalidSetting, match="use LATEST, LATEST UNDO, WINDOW, SNAPSHOT, serial"):
         isolation_named("dirty")

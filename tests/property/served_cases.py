@@ -52,6 +52,9 @@ class ServedCase:
         ways = ["SYNOPSIS", "WINDOW", *(("INCREMENTAL SYNOPSIS", "INCREMENTAL") * subtractable)]
         self.scan = rng.choice(["SYNOPSIS", *ways])
         self.having = rng.choice(("", "", "HAVING COUNT(*) > 1"))
+        pinned = "INCREMENTAL" in self.scan or self.isolation != "LATEST"
+        if subtractable and not pinned and rng.random() < 0.5:
+            self.isolation = "LATEST UNDO"
 
     def _select(self, source: str) -> str:
         listed = ", ".join(filter(None, (self.keys, self.calls)))
@@ -66,7 +69,10 @@ class ServedCase:
 
     @property
     def once(self) -> str:
-        return self._select(f"s [RANGE {self.length} s]") + f" ISOLATION {self.isolation}"
+        return (
+            self._select(f"s [RANGE {self.length} s]")
+            + f" ISOLATION {self.isolation.removesuffix(' UNDO')}"
+        )
 
     def expected(self, rows: pa.Table, answer: ServedAnswer) -> list[tuple[Any, ...]]:
         """Over the rows of (since, as_of]; that is its window, unless it is partial."""

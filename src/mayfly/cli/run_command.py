@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 FIRST_TO_GO = ("state rows", "behind", "batches", "batch", "rows/s", "late", "clock")
 """Columns of the view that a narrow terminal does without."""
 REFRESH = 0.5
+SERVER_FAILED = 1
+"""The exit code where the pipeline has ended well, and the server beside it has not."""
 File = Annotated[Path, typer.Argument(help="A file of statements.", metavar="PIPELINE.cql")]
 
 
@@ -110,6 +112,10 @@ def run_command(
     serve_port: Annotated[
         int, typer.Option("--serve-port", help="The port of --serve, 0 for a free one.")
     ] = 8321,
+    serve_options: Annotated[
+        str,
+        typer.Option("--serve-options", help='Of mayfly serve, as "--schedule hybrid --show".'),
+    ] = "",
     allow_python: AllowPython = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No live view.")] = False,
 ) -> None:
@@ -132,6 +138,11 @@ def run_command(
             buckets or 1,
             {"history": history, "max_state_bytes": max_state_bytes, "max_gap": max_gap},
         )
+        if serve_options and not serve:
+            raise InvalidSetting("--serve-options without --serve", "give both, or none of them")
+        beside: ServerBeside | None = None
+        if serve:
+            beside = ServerBeside(place, serve_port, declared, serve_options)
         address = absolute_address(place)
         check_checkpoint(address, buckets, zone)
         with in_zone(zone):
@@ -152,8 +163,7 @@ def run_command(
         for notice in pipeline.passed_over if pipeline is not None else ():
             console.print(f"[yellow]{notice}[/]")
         runs: dict[str, QueryRun] = {}
-        beside = ServerBeside(place, serve_port, declared) if serve else nullcontext()
-        with stop_signals("batch") as asked, beside as server:
+        with stop_signals("batch") as asked, beside or nullcontext() as server:
             while pipeline is not None:
                 runs = pipeline.start(
                     place,
@@ -189,6 +199,9 @@ def run_command(
         _tell_end(runs, console, figures=once or end is not None)
         if asked.is_set():
             raise typer.Exit(asked.exit_code)
+        if beside is not None and beside.failed:
+            console.print("the server has failed: its error is above", highlight=False)
+            raise typer.Exit(SERVER_FAILED)
 
 
 def _check_options(
@@ -302,8 +315,8 @@ def _watch(
                 return pipeline
             if awaited(runs) is not None:
                 return None
-            if server is not None and server.revive():
-                console.print("the server was killed: another one takes over")
+            if server is not None and (note := server.look_after()) is not None:
+                console.print(note, markup=False, highlight=False)
             asked.wait(REFRESH)
     if shown and asked.is_set():
         console.print(asked.answer)  # the view was drawn over what the signal's handler has said

@@ -57,6 +57,12 @@ def serve_command(
     schedule: Annotated[
         str, typer.Option("--schedule", help="How served queries run together.")
     ] = "late-pending",
+    isolation: Annotated[
+        str, typer.Option("--isolation", help="How ISOLATION LATEST is kept: ttu, lws, serial.")
+    ] = "ttu",
+    early: Annotated[
+        str, typer.Option("--early", help="What runs while nothing is due: none, grid, idle.")
+    ] = "grid",
     served_memory: Annotated[
         int, typer.Option("--served-memory", help="MB that panes of served queries may take.")
     ] = 1024,
@@ -84,8 +90,10 @@ def serve_command(
     from mayfly.serving.http.access import access_for
     from mayfly.serving.http.server import PipelineServer
     from mayfly.serving.http.server_limits import ServerLimits
+    from mayfly.serving.periodic.server_options import checked_choices
 
     with refusals():
+        checked_choices(schedule, isolation, early)
         limits = ServerLimits(
             seconds=max_seconds, rows=max_rows, memory=max_memory * MEGABYTE, workers=workers
         )
@@ -100,6 +108,8 @@ def serve_command(
             limits,
             archives,
             schedule,
+            isolation,
+            early,
             sinks,
             served_memory * MEGABYTE,
         )

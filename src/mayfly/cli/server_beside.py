@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +15,8 @@ from mayfly.plan.catalog import QueryDefinition
 
 LAST_WORDS = 15
 """Seconds that the server has to answer what is committed, and to write that down."""
+OWN = ("--port", "--sinks-of", "--beside")
+"""Options that the run itself gives to the server."""
 
 
 class ServerBeside:
@@ -23,7 +27,9 @@ class ServerBeside:
     committed. It has a session of its own, so Ctrl-C reaches the pipeline alone.
     """
 
-    def __init__(self, checkpoint: Path, port: int, declared: PipelineFile) -> None:
+    def __init__(
+        self, checkpoint: Path, port: int, declared: PipelineFile, options: str = ""
+    ) -> None:
         served = [
             query
             for query in declared.queries.values()
@@ -34,8 +40,11 @@ class ServerBeside:
                 f"--serve, and {declared.file.name} has no query with SERVE",
                 "write CREATE QUERY name SERVE AS SELECT …, or leave --serve out",
             )
+        self.options = _checked(options)
+        _check_port(port)
         self.checkpoint, self.port, self.file = checkpoint, port, declared.file
         self.process: subprocess.Popen[bytes] | None = None
+        self._announced = False
 
     def __enter__(self) -> ServerBeside:
         return self
@@ -43,17 +52,35 @@ class ServerBeside:
     def start(self) -> None:
         """Start it, unless it runs."""
         if self.process is None or self.process.poll() is not None:
+            self._end_input()
             command = [sys.executable, "-m", "mayfly", "serve", str(self.checkpoint), "--beside"]
-            command += ["--port", str(self.port), "--sinks-of", str(self.file)]
+            command += ["--port", str(self.port), "--sinks-of", str(self.file), *self.options]
             self.process = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
 
-    def revive(self) -> bool:
+    def look_after(self) -> str | None:
         """Start it again if a signal has ended it; one that ended by itself said why, and would
-        say it again."""
-        if self.process is None or (self.process.poll() or 0) >= 0:
-            return False
-        self.start()
-        return True
+        say it again. What is to be said of that, once."""
+        if self.process is None or self.process.poll() in (None, 0):
+            return None
+        if self.process.returncode < 0:
+            self.start()
+            return "the server was killed: another one takes over"
+        if self._announced:
+            return None
+        self._announced = True
+        return (
+            "the server has ended, and the pipeline goes on without it: "
+            f"mayfly serve {self.file} starts another one"
+        )
+
+    @property
+    def failed(self) -> bool:
+        """Whether it ended by itself, with an error."""
+        return self.process is not None and bool(self.process.poll())
+
+    def _end_input(self) -> None:
+        if self.process is not None and self.process.stdin is not None:
+            self.process.stdin.close()
 
     def __exit__(
         self,
@@ -61,12 +88,36 @@ class ServerBeside:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self.process is None or self.process.poll() is not None:
+        if self.process is None:
             return
-        assert self.process.stdin is not None
-        self.process.stdin.close()
+        self._end_input()
         try:
             self.process.wait(LAST_WORDS)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
+
+
+def _checked(options: str) -> list[str]:
+    """Options of ``mayfly serve``, as one text."""
+    try:
+        words = shlex.split(options)
+    except ValueError as error:
+        raise InvalidSetting(f"--serve-options {options!r}: {error}", "close the quotes") from None
+    for word in words:
+        if word.partition("=")[0] in OWN:
+            raise InvalidSetting(
+                f"--serve-options {options!r} has {word}, which the run gives itself",
+                "leave it out; the port is given by --serve-port",
+            )
+    return words
+
+
+def _check_port(port: int) -> None:
+    """Refuse a port that is in use before anything is started."""
+    try:
+        socket.create_server(("127.0.0.1", port)).close()
+    except (OSError, OverflowError) as error:
+        raise InvalidSetting(
+            f"--serve-port {port}: {error}", "choose another --serve-port, 0 for a free one"
+        ) from None

@@ -1,5 +1,7 @@
-"""Reads ``SERVE [PRIORITY p] [OVERLOAD …] [ISOLATION …] [BOUNDED STALENESS d] [SCAN …]``, and says
-of which queries that can be asked."""
+"""Reads ``SERVE [PRIORITY p] [OVERLOAD …] [ISOLATION … [UNDO]] [BOUNDED STALENESS d] [SCAN …]``.
+
+And says of which queries that can be asked.
+"""
 
 from __future__ import annotations
 
@@ -40,6 +42,7 @@ def read_serve_clause(cursor: Cursor) -> ServeClause:
         "SCAN": ("scan", _scan),
     }
     settings: dict[str, Any] = {}
+    begin = cursor.place
     while (place := cursor.place) and (
         word := next((word for word in readers if cursor.take(*word.split())), None)
     ):
@@ -47,10 +50,16 @@ def read_serve_clause(cursor: Cursor) -> ServeClause:
         if name in settings:
             raise cursor.error(f"{word} is given twice", "keep one of them", place)
         settings[name] = read(cursor)
+        if settings[name] is Isolation.LATEST and cursor.take("UNDO"):
+            settings["undo"] = True
     if cursor.current and cursor.word() not in ("AS", "TO"):
         left = [word for word, (name, _) in readers.items() if name not in settings]
         cursor.finish("SERVE", [*left, "TO", "AS"])
-    return ServeClause(**settings)
+    clause = ServeClause(**settings)
+    if clause.undo and clause.scan.incremental:
+        problem = f"UNDO has no effect: SCAN {clause.scan.value} reads a snapshot"
+        raise cursor.error(problem, "leave one of them out", begin)
+    return clause
 
 
 def read_staleness(cursor: Cursor) -> int:

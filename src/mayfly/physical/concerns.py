@@ -84,7 +84,7 @@ def foreseen_warnings(optimized: Optimized) -> tuple[Warned, ...] | None:
     growing = {figure.node: figure.estimated.flow.grows for figure in costed.walk()}
     no_panes = rows_because(plan, context.strategy, context.panes)
     foresight = _Foresight(growing.__getitem__, not no_panes, plan.exact_sums)
-    if plan.serve is not None and not foresight.serves(runs, plan.serve.scan.incremental):
+    if plan.serve is not None and not foresight.serves(runs, bool(plan.serve.subtracting)):
         return None
     warnings = foresight.warnings(_answer(runs))
     pattern = answer_label(optimized).pattern

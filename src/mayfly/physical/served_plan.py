@@ -30,14 +30,14 @@ def for_server(store: PaneStore, serve: ServeClause) -> PaneStore:
     """Panes that are kept until a server has read them, and can be taken out of a total again
     where it is to do that: the numbers of rows and of values say whether something is left."""
     store = replace(store, windows=tuple(map(_lengthened, store.windows)))
-    if not serve.scan.incremental:
+    if not serve.subtracting:
         return store
     fixed = [number.words for number in store.contents if not _subtracts(number)]
     fixed += [f"values of {expression_text(value)}" for value in store.values]
     if fixed:
         raise InvalidSetting(
-            f"SCAN {serve.scan.value} subtracts what leaves, which {', '.join(fixed)} cannot",
-            "scan the synopsis: leave SCAN out",
+            f"{serve.subtracting} subtracts what leaves, which {', '.join(fixed)} cannot",
+            f"leave {'UNDO' if serve.undo else 'SCAN'} out: the synopsis is scanned then",
         )
     counts = {counted.column.name: counted for counted in _counts(store.contents)}
     return store.united(replace(store, contents=tuple(counts.values())))

@@ -43,13 +43,26 @@ class Scanned(Enum):
 
 @dataclass(frozen=True)
 class ServeClause:
-    """``staleness`` is how far an answer may be behind the clock of the stream, in microseconds."""
+    """``staleness`` is how far an answer may be behind the clock of the stream, in microseconds;
+    ``undo``: what left the window while it is read is subtracted, and no read is in vain."""
 
     priority: int = 0
     overload: Overloaded = Overloaded.LATE
     isolation: Isolation = Isolation.LATEST
     staleness: int | None = None
     scan: Scanned = Scanned.SYNOPSIS
+    undo: bool = False
+
+    @property
+    def isolation_words(self) -> str:
+        return f"{self.isolation.value}{' UNDO' * self.undo}"
+
+    @property
+    def subtracting(self) -> str:
+        """The words by which what left a total is subtracted from it; nothing if it is not."""
+        if self.scan.incremental:
+            return f"SCAN {self.scan.value}"
+        return f"ISOLATION {self.isolation_words}" if self.undo else ""
 
     def cql(self) -> str:
         words = ["SERVE"]
@@ -57,8 +70,8 @@ class ServeClause:
             words.append(f"PRIORITY {self.priority}")
         if self.overload is not Overloaded.LATE:
             words.append(f"OVERLOAD {self.overload.value}")
-        if self.isolation is not Isolation.LATEST:
-            words.append(f"ISOLATION {self.isolation.value}")
+        if self.isolation is not Isolation.LATEST or self.undo:
+            words.append(f"ISOLATION {self.isolation_words}")
         if self.staleness is not None:
             words.append(f"BOUNDED STALENESS {format_micros(self.staleness)}")
         if self.scan is not Scanned.SYNOPSIS:

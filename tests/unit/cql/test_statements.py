@@ -112,6 +112,15 @@ def test_a_query_keeps_its_text_and_its_sink() -> None:
     assert query.sink == Connector("parquet", "out")
 
 
+def test_what_is_undone_is_in_the_text_of_a_query() -> None:
+    begin = "SERVE ISOLATION LATEST UNDO AS"
+    select = "SELECT COUNT(*) AS n FROM link1 [RANGE 1 MIN SLIDE 10 S];"
+    query = created(f"CREATE QUERY q {begin} {select}")
+    assert isinstance(query, QueryDefinition)
+    assert query.plan.serve == ServeClause(undo=True)
+    assert query.text.startswith(begin)
+
+
 @pytest.mark.parametrize(
     ("clause", "layout"),
     [

@@ -141,6 +141,21 @@ def test_advice_is_by_what_was_measured(tmp_path: Path) -> None:
     assert measured_from({"read": "x"}, SECOND) is None
 
 
+@pytest.mark.parametrize(("isolation", "reads"), [("LATEST", 6), ("WINDOW", 12)])
+def test_what_is_read_alone_counts_alone(tmp_path: Path, isolation: str, reads: int) -> None:
+    """As the server groups them: one scan of six panes answers both, or each has its own."""
+    queries = {"one": case(6), "other": case(6)}
+    for query in queries.values():
+        query.isolation = isolation
+    served = played(filled(tmp_path, queries), 1 << 30)
+    (load,) = served.loads()
+    assert load.reads == reads
+    (board,) = served.boards.values()
+    assert board.server is not None
+    groups = {query.group for query in board.server.queries.values()}
+    assert len(groups) == reads // 6
+
+
 def test_overload_is_told_once_and_its_end(tmp_path: Path) -> None:
     run = filled(tmp_path, {"q": case(6)})
     served = played(run, 1 << 30)

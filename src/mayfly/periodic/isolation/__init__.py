@@ -22,6 +22,7 @@ from mayfly.periodic.isolation.scan_history import ScanHistory
 from mayfly.periodic.isolation.serial import Serial
 from mayfly.periodic.isolation.time_to_update import TimeToUpdate
 from mayfly.periodic.isolation.transactions import PaneTransactions
+from mayfly.periodic.isolation.undo_rescan import UndoRescan
 from mayfly.periodic.isolation.window_serial import WindowSerial
 
 ISOLATION_POLICIES: dict[str, Callable[[], IsolationPolicy]] = {
@@ -30,10 +31,16 @@ ISOLATION_POLICIES: dict[str, Callable[[], IsolationPolicy]] = {
     "ws": WindowSerial,
     "lws": LatestWindow,
     "ttu": TimeToUpdate,
+    "undo": UndoRescan,
     "incremental": Incremental,
 }
 """By name."""
-ISOLATION_WORDS = {"LATEST": "ttu", "WINDOW": "ws", "SNAPSHOT": "snapshot"}
+ISOLATION_WORDS = {
+    "LATEST": "ttu",
+    "LATEST UNDO": "undo",
+    "WINDOW": "ws",
+    "SNAPSHOT": "snapshot",
+}
 """What users write, and the policy that it means."""
 
 

@@ -23,6 +23,8 @@ class IsolationPolicy(ABC):
     """Whether windows of different lengths can be read by one scan."""
     waits: ClassVar[bool] = False
     """Whether updates wait for queries."""
+    undoes: ClassVar[bool] = False
+    """Whether what left the window is subtracted, so that no query aborts."""
     incremental: ClassVar[bool] = False
     """Whether a scan goes on from the last answer of its query."""
 

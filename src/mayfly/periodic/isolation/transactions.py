@@ -50,8 +50,9 @@ class PaneReading(Generic[Value]):
 
 
 class PaneTransactions(Generic[Value]):
-    """``undo``: a query that has read what left its window subtracts it instead of aborting; for
-    contents that can be subtracted. May be used by several threads."""
+    """``undo``: all queries do as under the policy "undo": one that has read what left its window
+    subtracts it instead of aborting, where contents can be subtracted. May be used by several
+    threads."""
 
     def __init__(
         self,
@@ -98,12 +99,15 @@ class PaneTransactions(Generic[Value]):
         self.history.record(UpdateWritten(version), UpdateCommitted(version))
         for scan in list(self._running):
             for query in scan.policy.slide(scan, self.ring, version):
-                if self.undo and len(scan.panes) == 1 and isinstance(scan.policy, LatestPolicy):
+                if self._undoes(scan) and len(scan.panes) == 1:
                     self._undo(scan, version - scan.longest)
                 else:
                     self._abort(scan, query)
         if self.watch is not None:
             self.watch(version)
+
+    def _undoes(self, scan: PaneScan[Value]) -> bool:
+        return scan.policy.undoes or (self.undo and isinstance(scan.policy, LatestPolicy))
 
     def _undo(self, scan: PaneScan[Value], version: int) -> None:
         scan.read.discard(version)
@@ -279,7 +283,7 @@ class PaneTransactions(Generic[Value]):
             scan.read.discard(version)
         else:
             scan.read.add(version)
-        if self.undo and not pinned:
+        if self._undoes(scan) and not pinned:
             scan.pinned = {**scan.pinned, version: reading.value}
         scan.reads += 1
         self.reads += 1

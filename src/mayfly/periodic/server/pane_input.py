@@ -21,7 +21,7 @@ from mayfly.periodic.isolation import IsolationPolicy, PaneTransactions, ScanHis
 from mayfly.periodic.isolation.transactions import PaneReading
 from mayfly.periodic.predicate import EVERYTHING, Predicate, mask_of, text_of
 from mayfly.periodic.query import PeriodicQuery
-from mayfly.periodic.server.served_answer import EvaluationWay
+from mayfly.periodic.server.served_answer import ServeOptions
 from mayfly.synopses.contents import Content, Keys, TableAlgebra, content_for
 
 
@@ -145,7 +145,9 @@ class InputRings(ABC, Generic[Ring]):
         """What is written to a ring when a pane is complete."""
 
     @abstractmethod
-    def registered(self, query: Any, size: int, way: EvaluationWay) -> tuple[Ring, PaneLoad | None]:
+    def registered(
+        self, query: Any, size: int, options: ServeOptions
+    ) -> tuple[Ring, PaneLoad | None]:
         """What a periodic query reads, with so many panes at least, and how its rows become
         summaries."""
 
@@ -242,19 +244,21 @@ class PaneInputs(InputRings[PaneInput]):
         return pane if source.content is None else source.summary(pane)
 
     def registered(
-        self, query: PeriodicQuery, size: int, way: EvaluationWay
+        self, query: PeriodicQuery, size: int, options: ServeOptions
     ) -> tuple[PaneInput, PaneLoad | None]:
         if len(query.lengths) != 1:
             raise InvalidSetting(
                 f"{query.name}: {query} is over a join", "serve queries over one window"
             )
         summary = QuerySummary(query, self.rows)
-        if way.incremental and not summary.algebra.content.subtractable:
+        if options.subtracts and not summary.algebra.content.subtractable:
             raise InvalidSetting(
                 f"{query.name}: {query.call} cannot be subtracted",
-                "use a synopsis scan or a window scan",
+                "use a synopsis scan or a window scan, without UNDO",
             )
-        return (self.of_rows(size), summary) if way.of_rows else (self.synopsis(query, size), None)
+        if options.way.of_rows:
+            return self.of_rows(size), summary
+        return self.synopsis(query, size), None
 
     def answer(
         self, query: PeriodicQuery, algebra: TableAlgebra, value: pa.Table, as_of: int

@@ -12,7 +12,6 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from threading import Condition, RLock
 from typing import Any
 
@@ -26,7 +25,6 @@ from mayfly.periodic.isolation import (
     ScanHistory,
     ScanVerdict,
     check_history,
-    forget_checked,
     isolation_named,
 )
 from mayfly.periodic.isolation.pinned_snapshot import PinnedSnapshot
@@ -35,7 +33,6 @@ from mayfly.periodic.scheduling import (
     AdmissionAdvice,
     Deadlines,
     Early,
-    JointExecution,
     LatenessReport,
     Policy,
     ScheduledQuery,
@@ -49,13 +46,14 @@ from mayfly.periodic.server.pane_input import (
     PaneQuery,
     RingInput,
 )
+from mayfly.periodic.server.scan_checks import ScanChecks
 from mayfly.periodic.server.served_answer import (
     Callback,
     PendingAnswer,
     ServedAnswer,
     ServeOptions,
 )
-from mayfly.periodic.server.served_query import ServedQuery
+from mayfly.periodic.server.served_query import RunningExecution, ServedQuery
 
 ONE_TIME = "one-time "
 ONE_TIME_OPTIONS = ServeOptions(priority=1)
@@ -65,13 +63,6 @@ EVERY_PRIORITY = 1 << 30
 
 def wall_clock() -> int:
     return time.time_ns() // 1000
-
-
-@dataclass
-class _Running:
-    execution: JointExecution
-    waiting: set[str]
-    reflected: dict[str, int] = field(default_factory=dict)
 
 
 class PeriodicServer:
@@ -115,8 +106,7 @@ class PeriodicServer:
         self.inputs.watch, self.inputs.updates = self._start_every, updates
         self.update_number = self.deadlines.update = updates
         self.event_clock = begin + updates * pane
-        self.verified: Counter[str] = Counter()
-        """Scans that were checked and forgotten, by the level that they had."""
+        self.checks = ScanChecks()
         self._keys: dict[str, ServedQuery] = {}
         self._names: Counter[str] = Counter()
         self._asks: dict[str, PendingAnswer] = {}
@@ -124,7 +114,7 @@ class PeriodicServer:
         """What one-time queries read; those without wait for a younger window."""
         self._asked = 0
         self._stale: set[str] = set()
-        self._running: list[_Running] = []
+        self._running: list[RunningExecution] = []
         self._one_time_was_last = False
         self._busy = 0
         self._outbox = Outbox() if outbox is None else outbox
@@ -170,7 +160,7 @@ class PeriodicServer:
             )
         panes, period = self._panes(query, query.length), self._panes(query, query.period)
         size = panes + (period if options.way.incremental else 0)
-        source, summary = self.inputs.registered(query, size, options.way)
+        source, summary = self.inputs.registered(query, size, options)
         joint = isolation.joint and summary is None and not options.way.incremental
         return ServedQuery(
             key=name if self._names[name] == 1 else f"{name}~{self._names[name]}",
@@ -270,8 +260,7 @@ class PeriodicServer:
             return
         for history in self.histories().values():
             if len(history.operations) > self.record:
-                for verdict in forget_checked(history):
-                    self.verified[verdict.level.value] += 1
+                self.checks.read(history)
 
     def _start_every(self, source: RingInput, version: int) -> None:
         """Queries with OVERLOAD EVERY get the window as it is now, whatever comes."""
@@ -291,6 +280,7 @@ class PeriodicServer:
     ) -> PendingAnswer:
         """Answer a query once. An answer that is too old for its ``staleness`` is waited for, up to
         a timeout in microseconds of the wall clock."""
+        options.check_once(query.name)
         with self._lock:
             self._asked += 1
             name = f"{ONE_TIME}{self._asked} ({query.name})"
@@ -377,7 +367,7 @@ class PeriodicServer:
         execution = self.deadlines.choose()
         if execution is None:
             return False
-        self._running.append(_Running(execution, set(execution.names)))
+        self._running.append(RunningExecution(execution, set(execution.names)))
         members = [self.queries[name] for name in execution.names]
         priority = max(served.options.priority for served in members)
         # Tasks of a group read the same input with the same isolation.
@@ -446,7 +436,7 @@ class PeriodicServer:
                 running.reflected[name] = answer.as_of
                 self._leave(running, name)
 
-    def _leave(self, running: _Running, name: str) -> None:
+    def _leave(self, running: RunningExecution, name: str) -> None:
         running.waiting.discard(name)
         if not running.waiting and running in self._running:
             self._running.remove(running)
@@ -497,4 +487,14 @@ class PeriodicServer:
 
     def check(self) -> list[ScanVerdict]:
         """Every scan recorded so far kept what its isolation promised, or this says which not."""
+        if self.checks.broken is not None:
+            raise self.checks.broken
         return [v for history in self.histories().values() for v in check_history(history)]
+
+    def verify(self) -> Counter[str]:
+        """Check what was recorded, and forget the scans that have ended; how many of those that
+        were checked since the last time had which level."""
+        with self._lock:
+            for history in self.histories().values():
+                self.checks.read(history)
+            return self.checks.take_levels()

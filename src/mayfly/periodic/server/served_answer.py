@@ -51,6 +51,19 @@ class ServeOptions:
         if self.staleness is not None and self.staleness < 0:
             raise InvalidSetting(f"a staleness of {self.staleness} µs", "give one from 0 on")
 
+    @property
+    def subtracts(self) -> bool:
+        """Whether what left the window is taken out of a total."""
+        return self.way.incremental or isolation_named(self.isolation).undoes
+
+    def check_once(self, name: str) -> None:
+        """Refuse what a query that is asked once cannot have."""
+        if self.subtracts:
+            raise InvalidSetting(
+                f"{name}: who asks once has nothing to subtract from",
+                "use a synopsis scan or a window scan, and no UNDO",
+            )
+
 
 @dataclass(frozen=True)
 class ServedAnswer:

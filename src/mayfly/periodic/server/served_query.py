@@ -7,9 +7,18 @@ from dataclasses import dataclass, field
 
 from mayfly.periodic.isolation import IsolationPolicy, isolation_named
 from mayfly.periodic.isolation.incremental import Incremental
-from mayfly.periodic.scheduling import Overload, ScheduledQuery
+from mayfly.periodic.scheduling import JointExecution, Overload, ScheduledQuery
 from mayfly.periodic.server.pane_input import PaneLoad, PaneQuery, RingInput
 from mayfly.periodic.server.served_answer import Callback, ServedAnswer, ServeOptions
+
+
+@dataclass
+class RunningExecution:
+    """Queries that run together: those without an answer yet, as of when the others were."""
+
+    execution: JointExecution
+    waiting: set[str]
+    reflected: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass

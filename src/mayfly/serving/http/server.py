@@ -46,9 +46,10 @@ class PipelineServer:
     archives: Mapping[str, str] = field(default_factory=dict)
     schedule: str = "late-pending"
     """The policy by which served queries run."""
+    isolation: str = "ttu"
+    early: str = "grid"
     sinks: Mapping[str, Sequence[AnswerSink]] = field(default_factory=dict)
     """Where answers of served queries go besides, by query; those of "" take all."""
-
     memory: int = DEFAULT_LIMIT
     """Bytes that panes of served queries may take."""
 
@@ -90,7 +91,12 @@ class PipelineServer:
         ready = await pool.start()
         watch = CommitWatch(Repository.open(ready["checkpoint"]), lambda: server.should_exit)
         served = ServedPipeline(
-            ready["checkpoint"], policy=self.schedule, note=announce, memory=self.memory
+            ready["checkpoint"],
+            policy=self.schedule,
+            isolation=self.isolation,
+            early=self.early,
+            note=announce,
+            memory=self.memory,
         )
         for name, sinks in self.sinks.items():
             for sink in sinks:

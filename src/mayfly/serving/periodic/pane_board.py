@@ -10,15 +10,15 @@ of a query come in the order of as_of, each once.
 from __future__ import annotations
 
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
 from mayfly.lifetime import MIN_TIME, format_micros, instant_text
-from mayfly.periodic.scheduling import Policy, ScheduledQuery
-from mayfly.periodic.server import Outbox, PeriodicServer, ServedAnswer
+from mayfly.periodic.scheduling import Early, Policy, ScheduledQuery
+from mayfly.periodic.server import Outbox, PeriodicServer, ServedAnswer, ServeOptions
 from mayfly.physical.served_plan import panes_spared
 from mayfly.plan.serving_terms import Overloaded
 from mayfly.serving.kept_streams import KeptStream
@@ -52,6 +52,9 @@ class PaneBoard:
     missed: int = 0
     """Panes that were closed and gone before the server read them."""
     meter: WorkMeter = field(default_factory=WorkMeter)
+    isolation: str = "ttu"
+    """How queries with ISOLATION LATEST are kept apart from updates."""
+    early: Early = Early.GRID
     _waiting: dict[str, tuple[StoredQuery, int]] = field(default_factory=dict)
     """Queries whose first whole pane has not come, and its number."""
     _rings: StoredRings = field(default_factory=StoredRings)
@@ -60,6 +63,8 @@ class PaneBoard:
     """Queries, and what they cost per update: a schedule is costly to price."""
     _delivered: dict[str, int] = field(default_factory=dict)
     """As of when the last answer was that went out from here, by query."""
+    _ended: list[PeriodicServer] = field(default_factory=list)
+    """Servers whose last scans are not checked yet."""
 
     # ── queries come and go ───────────────────────────────────────────────────────────────
 
@@ -83,9 +88,16 @@ class PaneBoard:
         if self.server is not None and name in self.server.queries:
             self.server.remove(name)
 
+    def options_of(self, query: StoredQuery) -> ServeOptions:
+        options = query.options
+        return (
+            replace(options, isolation=self.isolation) if options.isolation == "LATEST" else options
+        )
+
     def _end_server(self) -> None:
         if self.server is not None:
             self.server.refuse_asks()
+            self._ended.append(self.server)
         self.server = None
 
     def _size(self, query: StoredQuery) -> int:
@@ -145,6 +157,19 @@ class PaneBoard:
             self._priced = listed, policy.cost(listed)
         return BoardLoad(self.grid, self._priced[1], self.meter.measured)
 
+    def verify(self) -> Counter[str]:
+        """Have the checker read what was recorded since the last time: how many scans had which
+        level, or an error that says which did not keep what it promised."""
+        servers = [*self._ended, *([self.server] if self.server is not None else [])]
+        levels: Counter[str] = Counter()
+        for server in servers:
+            levels += server.verify()
+        self._ended = []
+        for server in servers:
+            if server.checks.broken is not None:
+                raise server.checks.broken
+        return levels
+
     def _has_lost(self, last: int) -> bool:
         assert self.server is not None
         behind = last - self.server.update_number
@@ -168,7 +193,8 @@ class PaneBoard:
         begin = last - max(longest, rows)
         server = PeriodicServer(
             self._rings, pane=self.grid.length, begin=self.grid.origin, policy=self.policy,
-            record=RECORDED, updates=begin, outbox=self._outbox,
+            isolation=self.isolation, early=self.early, record=RECORDED, updates=begin,
+            outbox=self._outbox,
         )  # fmt: skip
         for query in self.queries.values():
             whole = first_row
@@ -203,7 +229,7 @@ class PaneBoard:
                     f"{query.name}: the last answer was as of {instant_text(last)}, "
                     f"{format_micros(late * self.grid.length)} more than its period ago"
                 )
-        server.add(query, self._hand_on, query.options, last=update)
+        server.add(query, self._hand_on, self.options_of(query), last=update)
 
     def _hand_on(self, answer: ServedAnswer) -> None:
         """Deliver an answer, unless a server before has given it or a later one: it may have been
@@ -230,7 +256,7 @@ class PaneBoard:
             if answer.as_of > answered and answer.as_of >= full:
                 self._hand_on(answer)
 
-        server.add(query, deliver, query.options)
+        server.add(query, deliver, self.options_of(query))
 
     def _feed(
         self,

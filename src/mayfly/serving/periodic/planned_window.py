@@ -49,7 +49,7 @@ def planned_windows(plans: Mapping[str, Output]) -> list[PlannedWindow]:
         values = frozenset(each.argument for each in parts if each.function == VALUES)
         held = {number for each in parts for number in each.numbers}
         assert plan.serve is not None
-        if plan.serve.scan.incremental:
+        if plan.serve.subtracting:
             held |= {(ROWS, None), *((COUNT, argument) for kind, argument in held if kind == SUM)}
         shared = (source.scan.stream, frozenset(source.conditions), keys, values)
         number = numbers.setdefault(shared, len(numbers))

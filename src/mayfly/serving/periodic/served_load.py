@@ -13,6 +13,7 @@ from fractions import Fraction
 from typing import Any
 
 from mayfly.lifetime import format_micros
+from mayfly.periodic.isolation import isolation_named
 from mayfly.periodic.scheduling import AdmissionAdvice, Policy, ScheduledQuery, advise
 from mayfly.serving.periodic.served_window import PaneGrid, ServedWindow
 from mayfly.serving.periodic.work_meter import MeasuredPace
@@ -93,9 +94,9 @@ def stretch_of(loads: Sequence[BoardLoad]) -> Fraction | None:
 def as_scheduled(query: ServedWindow) -> ScheduledQuery:
     """A query as schedulers see it, before a server has it."""
     panes, period = query.length // query.pane, query.period // query.pane
-    scan = query.serve.scan
-    group = f"{query.synopsis} {query.serve.isolation.value}"
-    if scan.of_rows or scan.incremental:
+    scan, isolation = query.serve.scan, query.serve.isolation_words
+    group = f"{query.synopsis} {isolation}"
+    if scan.of_rows or scan.incremental or not isolation_named(isolation).joint:
         group = query.name
     cost = min(panes, 2 * period) if scan.incremental else panes
     return ScheduledQuery(query.name, group, period, cost)

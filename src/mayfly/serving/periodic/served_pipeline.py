@@ -25,7 +25,7 @@ from mayfly.cql import CqlError, bind_query
 from mayfly.errors import InvalidSetting, MayflyError, StaleAnswer, VersionExpired
 from mayfly.lifetime import Duration, duration, format_micros, in_zone
 from mayfly.periodic.isolation import BrokenHistory
-from mayfly.periodic.scheduling import LatenessReport, policy_named
+from mayfly.periodic.scheduling import LatenessReport
 from mayfly.periodic.server import PendingAnswer, ServedAnswer
 from mayfly.runtime.answer import QueryAnswer
 from mayfly.serving.kept_streams import KeptStream
@@ -42,6 +42,7 @@ from mayfly.serving.periodic.served_load import (
     stretch_of,
 )
 from mayfly.serving.periodic.served_window import PaneGrid
+from mayfly.serving.periodic.server_options import checked_choices
 from mayfly.serving.periodic.stored_query import StoredQuery, bound_query
 from mayfly.serving.periodic.work_meter import WorkMeter
 from mayfly.serving.pipeline_places import open as open_pipeline
@@ -61,7 +62,9 @@ class ServedPipeline:
     """``with ServedPipeline("shop.state") as served: served.subscribe("q", print)``.
 
     Threads begin with the block and end with it. ``policy`` is the schedule of the queries,
-    ``memory`` how many bytes their panes may take.
+    ``isolation`` how those with ISOLATION LATEST are kept apart from updates (ttu, lws, serial),
+    ``early`` what runs while nothing is due (none, grid, idle), ``memory`` how many bytes their
+    panes may take.
     """
 
     def __init__(
@@ -69,13 +72,15 @@ class ServedPipeline:
         place: str | os.PathLike[str],
         *,
         policy: str = "late-pending",
+        isolation: str = "ttu",
+        early: str = "grid",
         workers: int = 1,
         note: Callable[[str], None] | None = None,
         memory: int = DEFAULT_LIMIT,
     ) -> None:
         if workers < 1:
             raise InvalidSetting(f"{workers} workers", "use at least one")
-        self.policy = policy_named(policy)
+        self.policy, self.isolation, self.early = checked_choices(policy, isolation, early)
         self.memory = RingMemory(memory)
         self.workers = workers
         self.notes: list[str] = []
@@ -90,7 +95,10 @@ class ServedPipeline:
         self._sinks: list[AnswerSink] = []
         self._bound: dict[str, tuple[Any, StoredQuery | None]] = {}
         self._positions = self._positions_of(self.reader.manifest)
-        self._lock = Lock()
+        self._lock, self._checking = Lock(), Lock()
+        self.levels: Counter[str] = Counter()
+        """Scans that the checker has read, by the level that they had."""
+        self._broken: BrokenHistory | None = None
         self._work = Condition()
         self._changes = 0
         self._overloaded = False
@@ -129,6 +137,7 @@ class ServedPipeline:
             if thread.is_alive():
                 thread.join()
         self._store()
+        self._check_scans()
 
     def await_answers(self, seconds: float) -> bool:
         """Wait until the threads have answered what is committed now and due, at most so long."""
@@ -206,7 +215,7 @@ class ServedPipeline:
             if query is None or board.server is None:
                 continue
             try:
-                options = replace(query.options, priority=1)
+                options = replace(board.options_of(query), priority=1)
                 pending = board.server.ask(query, options, timeout=timeout)
             except InvalidSetting:
                 continue
@@ -222,15 +231,22 @@ class ServedPipeline:
         return [server.report() for server in servers if server is not None]
 
     def check(self) -> Counter[str]:
-        """Have the checker read the histories of all scans: how many had which level, or an
-        error that says which did not keep what it promised."""
-        levels: Counter[str] = Counter()
-        for board in self._all_boards():
-            if board.server is not None:
-                with board.server.changed:
-                    levels += board.server.verified
-                    levels.update(verdict.level.value for verdict in board.server.check())
-        return levels
+        """Have the checker read the histories of all scans, as it does each second while threads
+        work: how many had which level, or an error that says which did not keep its promise."""
+        self._check_scans()
+        if self._broken is not None:
+            raise self._broken
+        return Counter(self.levels)
+
+    def _check_scans(self) -> None:
+        """Check what was recorded since the last time, and forget it."""
+        with self._checking:
+            for board in self._all_boards():
+                try:
+                    self.levels += board.verify()
+                except BrokenHistory as error:
+                    self._broken = error
+                    self.tell(f"an answer did not have the isolation it claims: {error}")
 
     def status(self) -> dict[str, Any]:
         """Figures of the queries, as JSON has them."""
@@ -265,6 +281,7 @@ class ServedPipeline:
             },
             "load": [load.to_json() for load in loads],
             "stretch": None if stretch is None else float(stretch),
+            "levels": dict(self.levels),
             "notes": list(self.notes),
         }
 
@@ -355,7 +372,8 @@ class ServedPipeline:
                 with self._lock:
                     self.boards[grid] = PaneBoard(
                         grid, self.policy, self._positions, self._deliver, self.tell,
-                        meter=WorkMeter(self.workers),
+                        meter=WorkMeter(self.workers), isolation=self.isolation,
+                        early=self.early,
                     )  # fmt: skip
             if name not in self.boards[grid].queries:
                 self.boards[grid].add(query)
@@ -386,6 +404,7 @@ class ServedPipeline:
             if time.monotonic() - noted > SELDOM:
                 noted = time.monotonic()
                 self._store()
+                self._check_scans()
                 self._tell_overload()
             time.sleep(OFTEN if self.boards else SELDOM)
 
@@ -412,11 +431,7 @@ class ServedPipeline:
         if server is None:
             return False
         began = time.perf_counter()
-        try:
-            worked = server.step()
-        except BrokenHistory as error:
-            self.tell(str(error))
-            return True
+        worked = server.step()
         if worked:
             board.meter.note_read(time.perf_counter() - began)
         with self._work:  # a question that is refused is done, though nothing was read

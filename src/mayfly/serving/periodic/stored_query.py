@@ -85,7 +85,7 @@ class StoredQuery(ServedWindow):
         return ServeOptions(
             serve.priority,
             Overload[serve.overload.name],
-            serve.isolation.value,
+            serve.isolation_words,
             serve.staleness,
             EvaluationWay[serve.scan.name],
         )

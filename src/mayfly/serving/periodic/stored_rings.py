@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from mayfly.errors import InvalidSetting
 from mayfly.lifetime import format_micros
-from mayfly.periodic.server import EvaluationWay
+from mayfly.periodic.server import ServeOptions
 from mayfly.periodic.server.pane_input import InputRings, PaneLoad, RingInput
 from mayfly.serving.periodic.pane_parts import PaneParts, PartsAlgebra, RowSummary
 from mayfly.serving.periodic.stored_query import StoredQuery
@@ -74,10 +74,11 @@ class StoredRings(InputRings[RingInput]):
         return pane.get(source.name, NOTHING)
 
     def registered(
-        self, query: StoredQuery, size: int, way: EvaluationWay
+        self, query: StoredQuery, size: int, options: ServeOptions
     ) -> tuple[RingInput, PaneLoad | None]:
-        source = self._inputs[ROWS if way.of_rows else ring_name(query)]
-        alone = way.of_rows or way.incremental
+        of_rows = options.way.of_rows
+        source = self._inputs[ROWS if of_rows else ring_name(query)]
+        alone = of_rows or options.subtracts
         return self._grown(source, size), _OwnParts(query) if alone else None
 
     def source(self, query: StoredQuery, panes: int) -> tuple[RingInput, PaneLoad | None]:

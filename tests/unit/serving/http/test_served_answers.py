@@ -51,7 +51,12 @@ def test_answers_over_http(tmp_path: Path) -> None:
                 break
             time.sleep(0.1)
         rows_expected(case, run, reply.json)
-        listed = server.get("/served").json
+        for _ in range(100):
+            listed = server.get("/served").json
+            if listed["levels"]:
+                break
+            time.sleep(0.1)
+        assert set(listed["levels"]) == {"latest-window-serializable"}
         assert [row["query"] for row in listed["queries"]] == ["q"]
         assert server.get("/served/other").status == 404
         sql = urllib.parse.quote("SELECT a, SUM(x) AS total FROM s [RANGE 2 s] GROUP BY a")
