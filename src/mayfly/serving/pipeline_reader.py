@@ -8,7 +8,6 @@ that needs a file which is gone says so (VersionExpired).
 from __future__ import annotations
 
 import os
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -40,6 +39,7 @@ from mayfly.runtime.answer import QueryAnswer
 from mayfly.runtime.clock import Clocks
 from mayfly.runtime.one_time_query import OneTimePlan, OneTimeSources
 from mayfly.runtime.prepared_query import PreparedQuery
+from mayfly.runtime.query_shapes import PreparedQueries
 from mayfly.runtime.table_sources import Keys, StreamSource, TableSource
 from mayfly.serving.answer_age import AgeLimit, AnswerAge
 from mayfly.serving.kept_streams import KeptStream, kept_streams
@@ -63,8 +63,6 @@ if TYPE_CHECKING:
 Moment = int | str
 ATTEMPTS = 20
 """How often a version may be vacuumed away while it is read, until the reader says so."""
-PREPARED = 100
-"""One-time queries that a reader keeps prepared."""
 _PLANNED = (QUERIES, DECLARED, "zone")
 """The properties of a manifest that plans are made from."""
 T = TypeVar("T")
@@ -290,19 +288,15 @@ class PipelineReader:
         return OneTimeSources.of(self.tables(), self.unreadable(), self.kept_streams.values())
 
     @cached_property
-    def _prepared(self) -> OrderedDict[str, PreparedQuery]:
-        """The last one-time queries by text; newer readers go on with them as with plans."""
-        return OrderedDict()
+    def _prepared(self) -> PreparedQueries:
+        """The last one-time queries; newer readers go on with them as with plans."""
+        return PreparedQueries()
 
     def _plan(self, sql: str) -> OneTimePlan:
-        prepared = self._prepared.pop(sql, None)
-        plan = self.sources.plan(sql, prepared, self.synopses)
-        if plan.query.synopses:  # which are those of this version
-            return plan
-        self._prepared[sql] = plan.query
-        while len(self._prepared) > PREPARED:
-            self._prepared.popitem(last=False)
-        return plan
+        def bind(text: str) -> PreparedQuery:
+            return self.sources.plan(text, synopses=self.synopses).query
+
+        return self.sources.plan(sql, self._prepared.find(sql, bind))
 
     def check_age(self, plan: OneTimePlan, moment: int, limit: AgeLimit | None = None) -> None:
         """Refuse an answer that is older than its reader or the query itself allows."""

@@ -193,8 +193,11 @@ def _from_json(text: str) -> tuple[str | None, str | int | None]:
 
 
 def reply(head: Mapping[str, Any], body: bytes) -> Response:
-    """A worker's answer, written piece by piece."""
-    headers = {**SAFE, "content-length": str(len(body)), "vary": "accept"}
+    """A worker's answer; a large one is written piece by piece."""
+    headers = {**SAFE, "vary": "accept"}
+    if len(body) <= PIECE:
+        return Response(body, head["status"], headers, head["media"])
+    headers["content-length"] = str(len(body))
 
     async def pieces() -> AsyncIterator[bytes]:
         for start in range(0, len(body), PIECE):

@@ -12,11 +12,11 @@ import json
 import os
 import re
 import resource
+import select
 import sys
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from queue import SimpleQueue
 from typing import Any, BinaryIO
 
 import pyarrow as pa
@@ -244,10 +244,11 @@ def own_channel() -> tuple[BinaryIO, BinaryIO]:
     return source, target
 
 
-def receive_requests(source: BinaryIO, requests: SimpleQueue[dict[str, Any]]) -> None:
-    """Until the server has gone: then this process ends at once, whatever it is computing."""
-    while (message := read_message(source)) is not None:
-        requests.put(message[0])
+def end_with(source: BinaryIO) -> None:
+    """Wait until the server has gone; then this process ends at once, whatever it is computing."""
+    closed = select.poll()
+    closed.register(source, 0)
+    closed.poll()
     os._exit(0)
 
 
@@ -271,10 +272,9 @@ def main() -> None:
         return
     limit_memory(limits.memory)
     send(({"status": 200, "checkpoint": reader.checkpoint, "queries": list(reader.views)}, b""))
-    requests: SimpleQueue[dict[str, Any]] = SimpleQueue()
-    threading.Thread(target=receive_requests, args=(source, requests), daemon=True).start()
-    while True:
-        request = requests.get()
+    threading.Thread(target=end_with, args=(source,), daemon=True).start()
+    while (message := read_message(source)) is not None:
+        request, _ = message
         try:
             reply = worker.reply(request)
         except Exception as error:  # a fault of ours: the client learns that, the log which

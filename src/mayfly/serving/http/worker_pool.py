@@ -85,7 +85,8 @@ class WorkerPool:
 
     async def _free_worker(self, limit: float | None) -> Process:
         try:
-            return await asyncio.wait_for(self._idle.get(), limit)
+            async with asyncio.timeout(limit):
+                return await self._idle.get()
         except TimeoutError:
             raise self._busy() from None
 
@@ -114,7 +115,8 @@ class WorkerPool:
         lasts = False
         try:
             worker.stdin.write(message_bytes(request))
-            reply = await asyncio.wait_for(receive_message(worker.stdout), self.limits.seconds)
+            async with asyncio.timeout(self.limits.seconds):
+                reply = await receive_message(worker.stdout)
             lasts = not reply[0].get("last", False)
             return reply
         except TimeoutError:
