@@ -16,6 +16,7 @@ import typer
 from mayfly.cli.output import aligned, cell, count
 from mayfly.cli.row_output import csv_lines, rows_of
 from mayfly.cql.messages import suggestion
+from mayfly.cql.tokens import statement_texts
 from mayfly.display import plain
 from mayfly.errors import InvalidSetting, MayflyError, VersionExpired
 from mayfly.lifetime import instant, instant_text
@@ -38,6 +39,8 @@ CREATE …; INSERT …;     declare streams over files and relations, for this s
 \\timing                 show how long statements take, or no longer
 \\?                      this list
 \\q                      leave, as Ctrl-D does"""
+WORDS = {"help": "\\?", "exit": "\\q", "quit": "\\q"}
+"""What others call some commands."""
 
 
 class Leaving(Exception):
@@ -59,6 +62,7 @@ class SqlShell:
     def run(self, text: str) -> bool:
         """Carry out a line or statement; False if it was refused, which is said."""
         text = text.strip()
+        text = WORDS.get(text.rstrip(";").casefold(), text)
         if not text:
             return True
         began = time.perf_counter()
@@ -66,7 +70,8 @@ class SqlShell:
             if text.startswith("\\"):
                 self._run_command(*text[1:].rstrip(";").split())
             else:
-                self._run_statement(text)
+                for statement in statement_texts(text):
+                    self._run_statement(statement)
         except (MayflyError, OSError) as error:
             self.echo(str(error))
             return False
@@ -206,4 +211,4 @@ def read_script(lines: Iterator[str]) -> Iterator[str]:
 def is_complete(text: str) -> bool:
     """Whether what is typed can be carried out, or more lines are to come."""
     text = text.strip()
-    return not text or text.startswith("\\") or text.endswith(";")
+    return not text or text.startswith("\\") or text.endswith(";") or text.casefold() in WORDS

@@ -32,7 +32,7 @@ def bind_query(text: str, catalog: Catalog, *, one_time: bool = False, name: str
         tokens = tokens[:-1]
     for token in tokens:
         if token.token_type is TokenType.SEMICOLON:
-            hint = "use parse() for several statements"
+            hint = "ask one after the other; mayfly sql takes several, and so does parse()"
             raise error_at(source, span_of(token), "expected one query, found more", hint)
     tokens, serve = _take_serve(source, tokens)
     return bind_tokens(source, tokens, catalog, one_time, serve)

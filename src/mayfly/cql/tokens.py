@@ -53,6 +53,21 @@ def tokenize(source: SourceText) -> list[Token]:
     return _joined(tokens)
 
 
+def statement_texts(text: str) -> list[str]:
+    """The statements of a text, without the semicolons behind them.
+
+    >>> statement_texts("SELECT ';' FROM a; SELECT b FROM a;")
+    ["SELECT ';' FROM a", 'SELECT b FROM a']
+    """
+    starts, ends = [0], []
+    for token in tokenize(SourceText(text)):
+        if token.token_type is TokenType.SEMICOLON:
+            ends.append(token.start)
+            starts.append(token.end + 1)
+    pieces = (text[start:end] for start, end in zip(starts, [*ends, len(text)], strict=True))
+    return [piece.strip() for piece in pieces if piece.strip()]
+
+
 def _pieces(source: SourceText) -> Iterable[re.Match[str]]:
     return _PIECE.finditer(source.text)
 

@@ -32,6 +32,7 @@ from mayfly.cql.messages import SourceText, suggestion
 from mayfly.cql.script_files import text_of
 from mayfly.cql.statements import apply
 from mayfly.cql.tokens import tokenize
+from mayfly.display import counted
 from mayfly.errors import InvalidSetting
 from mayfly.lifetime import MIN_TIME, in_zone
 from mayfly.plan.catalog import (
@@ -180,7 +181,32 @@ class SqlSession:
             if word == "EXPLAIN":
                 return self._explained(text, text[tokens[0].end + 1 :].strip().rstrip(";"))
             statements = parse(text, self.catalog)
+            for statement in statements:
+                self._check_own(statement)
             return [self.carry_out(statement) for statement in statements][-1] if statements else ""
+
+    def _check_own(self, statement: Statement) -> None:
+        """Refuse to declare or change here what is read from the checkpoint."""
+        match statement:
+            case Create(definition=definition):
+                name = definition.name
+            case Drop():
+                name = statement.name
+            case Insert() | Update() | Delete():
+                name = statement.relation
+            case _:
+                return
+        if name.casefold() in self._read_from_checkpoint():
+            raise InvalidSetting(
+                f"{name} is read from the checkpoint, where this session changes nothing",
+                "choose another name; or change the pipeline itself: mayfly control",
+            )
+
+    def _read_from_checkpoint(self) -> set[str]:
+        if self.reader is None:
+            return set()
+        named = [*self.reader.tables(), *self.reader.unreadable()]
+        return {entry.name.casefold() for entry in named}
 
     def carry_out(self, statement: Statement) -> Outcome:
         """What is declared or changed, for this session."""
@@ -198,7 +224,7 @@ class SqlSession:
             case Insert() | Update() | Delete():
                 changing = self.relations[statement.relation.casefold()]
                 changing.carry_out(statement, MIN_TIME)
-                return f"{changing.rows.num_rows:,} rows in {statement.relation}"
+                return f"{counted(changing.rows.num_rows, 'row')} in {statement.relation}"
             case _:
                 return ""
         self.catalog = apply(self.catalog, statement)

@@ -99,6 +99,39 @@ def test_declarations_live_in_the_session(tmp_path: Path) -> None:
     assert "there is no view, relation or archive called t" in lines[10]
 
 
+def test_what_the_checkpoint_has_is_not_declared_or_changed_here(tmp_path: Path) -> None:
+    """It would have no effect: answers are read from the checkpoint."""
+    file = write_pipeline(tmp_path)
+    fed(tmp_path / "p.state")
+    counted = "SELECT COUNT(*) AS n FROM people;"
+    for statement in (
+        "INSERT INTO people VALUES ('eve', 'Ulm');",
+        "UPDATE people SET town = 'Ulm' WHERE user = 'ann';",
+        "DELETE FROM people;",
+        "DROP RELATION people;",
+        "CREATE RELATION Totals (user STRING, n BIGINT) KEY user;",
+    ):
+        refusal, *answer = typed(file, statement, counted)
+        assert "is read from the checkpoint" in refusal, statement
+        assert answer[:-1] == ["n", "2"]
+    assert typed(file, "CREATE RELATION own (k BIGINT) KEY k; INSERT INTO own VALUES (1);") == [
+        "done", "1 row in own",
+    ]  # fmt: skip
+
+
+def test_several_statements_and_words_of_other_shells(checkpoint: Path) -> None:
+    count = "SELECT COUNT(*) AS n FROM totals WHERE ';' = ';'"
+    assert typed(checkpoint, f"{count}; {count}; -- both") == typed(checkpoint, count) * 2
+    shell, lines = shell_over(checkpoint)
+    assert not shell.run(f"{count}; FLY; {count};")
+    assert len(lines) == 4, "what stands behind a refused statement is not carried out"
+    assert typed(checkpoint, "help") == typed(checkpoint, "\\?")
+    assert is_complete("exit")
+    for word in ("exit", "QUIT;"):
+        with pytest.raises(Leaving):
+            typed(checkpoint, word)
+
+
 def test_a_checkpoint_at_its_newest_version(tmp_path: Path) -> None:
     runner = fed(tmp_path, 20)
     shell, lines = shell_over(tmp_path)
