@@ -223,6 +223,28 @@ def test_values_by_expiration_answer_as_the_joined_rows_of_each_refresh(seed: in
         assert shown(values, at) == expected, (query.cql, at)
 
 
+@pytest.mark.parametrize("lengths", [(8, 20), (20, 8), (12, 12)])
+def test_results_of_members_at_any_two_times_live_as_long_as_both(lengths: tuple[int, int]) -> None:
+    """One result a group, of rows at each two of some times, with many steps between the two."""
+    times, blank = range(0, 26, 2), {"v": 1, "f": None}
+    pairs = [(one, other) for one in times for other in times]
+    rows: Batch = {
+        stream: [{"ts": pair[side], "k": n, "g": f"{n}", **blank} for n, pair in enumerate(pairs)]
+        for side, stream in enumerate(("a", "b"))
+    }
+    rows["b"].append({"ts": 60, "k": -1, "g": "end", **blank})
+    rows["a"].append({"ts": 60, "k": -2, "g": "end", **blank})
+    batches = [
+        {name: [row for row in some if at <= row["ts"] < at + 5] for name, some in rows.items()}
+        for at in range(0, 65, 5)
+    ]
+    query = JoinQuery((("a", lengths[0]), ("b", lengths[1])), ("l.g",), ("SUM(r.v)",), "", 4)
+    table = outcome(query, batches, (), 1)
+    assert not isinstance(table, str)
+    for at in range(0, 56, 4):
+        assert shown(table, at) == oracle(query, rows, at), at
+
+
 @many
 @given(seed=st.integers(0, 2**48))
 def test_they_go_on_after_a_restart_and_answer_the_same(seed: int) -> None:
