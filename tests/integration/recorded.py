@@ -107,7 +107,7 @@ def run_over(
         assert one.query is not None
         one.query.processAllAvailable()
         one.stop()
-    assert all(one.await_done(240) for one in runs.values())
+    assert all(one.await_done(1200) for one in runs.values())
     return runs
 
 

@@ -105,7 +105,7 @@ def check_queries(
         settings: Any = {"sync": False, "history": "forever", "buckets": 2}
         runs = begun.start(folder / "ck", available_now=True, **settings)
         with pytest.raises(Killed):
-            runs["q0"].await_done(240)
+            runs["q0"].await_done(1200)
     recorded(folder, batches[2:], 2)
     runs = run_over(session_of(spark, folder).queries(**texts), folder / "ck", ends=True)
     compared(runs, queries, admitted(batches))

@@ -164,7 +164,6 @@ def _sharing_text(
 ) -> str:
     """EXPLAIN SHARING of the queries of a file, and of some that are not in it yet."""
     from mayfly.periodic.sharing.pane_covers import sharing_with_covers
-    from mayfly.physical.explain.sharing import added_cost
 
     text = text_of(file).rstrip().removesuffix(";")
     statements = parse("\n;\n".join([text, *added]), name=str(file))
@@ -176,9 +175,9 @@ def _sharing_text(
         return explained.mermaid()
     newcomers = [each.name for each in every if each.name not in names]
     if json:
-        values = explained.values() | {"added": {n: added_cost(explained, n) for n in newcomers}}
+        values = explained.values() | {"added": {n: explained.added_cost(n) for n in newcomers}}
         return json_text.dumps(values, indent=2, ensure_ascii=False)
-    lines = [f"added {name}: {added_cost(explained, name)['words']}" for name in newcomers]
+    lines = [f"added {name}: {explained.added_cost(name)['words']}" for name in newcomers]
     return "\n".join([explained.text(), *lines])
 
 

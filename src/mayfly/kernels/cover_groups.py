@@ -24,7 +24,6 @@ from mayfly.kernels.lifetime_rows import CODE, numbers, whole
 from mayfly.kernels.operator import StateKey
 from mayfly.kernels.pane_groups import Extent, PaneGroups
 from mayfly.plan.expressions import Column, Expression
-from mayfly.plan.window_kinds import Range
 from mayfly.storage.segment import EXP, TS
 
 _ROWS = "_rows"
@@ -55,8 +54,9 @@ class CoveredGroups(PaneGroups):
     def is_covered(self) -> bool:
         return True
 
-    def joint(self, windows: tuple[Range, ...]) -> None:
-        return None
+    @property
+    def apart_because(self) -> str:
+        return "it puts panes of several predicates together"
 
     # ── steps ─────────────────────────────────────────────────────────────────────────────
 

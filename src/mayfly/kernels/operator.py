@@ -268,6 +268,11 @@ class Operator:
         return None
 
     @property
+    def apart_because(self) -> str:
+        """Why there is no such one, in words."""
+        return ""
+
+    @property
     def numbers_read(self) -> tuple[str, ...]:
         """The numbers of panes that it reads there."""
         return ()

@@ -60,6 +60,8 @@ class PaneGroups(GroupRows):
     """Whether panes are looked for once for all queries with equal windows (CS1)."""
     scans_once: bool = field(default=True, compare=False)
     """Whether it may be answered in one pass with other windows (CS2)."""
+    forwards: bool = field(default=True, compare=False)
+    """Whether it may be given what a window of its length and a shorter period shows (CS8)."""
 
     def __post_init__(self) -> None:
         made = (
@@ -120,15 +122,29 @@ class PaneGroups(GroupRows):
         """Whether panes of several predicates are combined (SS4)."""
         return False
 
+    @property
+    def apart_because(self) -> str:
+        """Why it is not answered in one pass with other windows, nothing if it may be."""
+        if not self.scans_once:
+            return "the rule is switched off"
+        if self.having is not None:
+            return "HAVING is of one query"
+        if isinstance(self.window, Cumulative):
+            return "all of a span goes at once"
+        if self.dual or not self.calls:
+            return "it has no aggregate"
+        short = [a for a, call in zip(self.asked, self.calls, strict=True) if not can_join(call)]
+        if not short:
+            return ""
+        return f"{aggregate_text((), short[:1], None)} is no difference of two running totals"
+
     def joint(self, windows: tuple[Range, ...]) -> PaneReaders | None:
-        plain = self.having is None and not self.dual and bool(self.calls)
-        # Readers together know windows by their length: spans that go at once are none of these.
-        plain = plain and not any(isinstance(w, Cumulative) for w in (self.window, *windows))
-        if not self.scans_once or not plain or not all(map(can_join, self.calls)):
+        if self.apart_because:
             return None
         keys = tuple(key for key in self.keys if isinstance(key, Column))
         kinds = self.columns.types
-        return PaneReaders.of(self.name, keys, self.calls, self.weights, kinds, windows)
+        joined = PaneReaders.of(self.name, keys, self.calls, self.weights, kinds, windows)
+        return replace(joined, forwards=self.forwards)
 
     @property
     def aggregators(self) -> tuple[Aggregator, ...]:

@@ -63,6 +63,16 @@ def can_join(call: AggregateCall) -> bool:
     return call.function in ("sum", "avg") and call.argument.type.is_integral
 
 
+def leads(window: Range, other: Range) -> bool:
+    """Whether every refresh of another window shows what one of this window's does, and not the
+    other way round."""
+    if window == other or window.duration != other.duration or not (window.slide and other.slide):
+        return False
+    period, longer = period_of(window), period_of(other)
+    meets = (other.slide.origin - window.slide.origin) % period == 0
+    return longer > period and longer % period == 0 and meets
+
+
 @dataclass(frozen=True, slots=True)
 class ReaderState:
     """One row per group: its totals and its last result; the panes are kept elsewhere."""
@@ -95,6 +105,8 @@ class PaneReaders(Alone):
     weights: tuple[Column | None, ...]
     columns: pa.Schema
     windows: tuple[Range, ...] = field(default=(), compare=False)
+    forwards: bool = field(default=True, compare=False)
+    """Whether what windows of one length hold where their refreshes meet is looked at once."""
 
     @staticmethod
     def of(
@@ -132,6 +144,13 @@ class PaneReaders(Alone):
     @property
     def detail(self) -> str:
         return f"{aggregate_text(self.keys, self.calls, None)} of {len(self.windows)} windows"
+
+    @property
+    def forwarded(self) -> tuple[Range, ...]:
+        """The windows that others of one length are read for, at every refresh (CS8)."""
+        if not self.forwards:
+            return ()
+        return tuple(w for w in self.windows if any(leads(other, w) for other in self.windows))
 
     @property
     def reason(self) -> str:
@@ -333,7 +352,8 @@ class PaneReaders(Alone):
         assert isinstance(call.argument, Column)
         name = f".{call.argument.name}"
         if call.function in ("min", "max"):
-            return Totals(stretches.extremes(name, largest=call.function == "max"), {})
+            largest = call.function == "max"
+            return Totals(stretches.extremes(name, largest=largest, once=self.forwards), {})
         if call.function == "count":
             return Totals(pa.array(stretches.sums(name).low), {})
         sums, counted = stretches.sums(name), stretches.present(name)

@@ -137,5 +137,6 @@ def _question(member: Member) -> _Question | None:
 
 def _joint_task(questions: list[_Question]) -> Task:
     windows = tuple(dict.fromkeys(question.window for question in questions))
-    operator: Any = questions[0].task.operator.joint(windows)
+    asked: list[Any] = [question.task.operator.joint(windows) for question in questions]
+    operator: Any = next((each for each in asked if not each.forwards), asked[0])
     return Task(operator, (questions[0].panes,), operator.columns, True)

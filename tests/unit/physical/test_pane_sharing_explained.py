@@ -9,7 +9,9 @@ import pytest
 from typer.testing import CliRunner
 
 from mayfly.cli.app import command_line
+from mayfly.cql import bind_query
 from mayfly.kernels.pane_edges import edges, reach_of
+from mayfly.periodic.sharing.pane_covers import sharing_with_covers
 from mayfly.physical.explain.sharing import rows_of
 from mayfly.plan.window_kinds import Range, Slide
 from mayfly.runtime.local_session import LocalSession
@@ -85,6 +87,96 @@ def test_cpu_time_grows_with_panes_results_and_values() -> None:
         read = some.shared.touched - some.made
         parts = (some.made, 600.0), (some.results, 550.0), (read, 5.0)
         assert some.shared.cpu == pytest.approx(sum(n * cost for n, cost in parts) / 1000)
+
+
+SUMS = "SELECT src, SUM(bytes) AS s FROM link1 [RANGE {}] GROUP BY src"
+LARGEST = "SELECT src, MAX(bytes) AS m FROM link1 [RANGE {}]{} GROUP BY src"
+
+
+def rules_of(*texts: str, without: tuple[str, ...] = ()) -> dict[str, tuple[str, float, str]]:
+    """Of queries that come together: by which rules, values read, and why apart from others."""
+    session = LocalSession()
+    session.execute(QUERIES.read_text().partition("CREATE QUERY")[0])
+    plans = {f"q{n}": bind_query(text, session.catalog) for n, text in enumerate(texts, start=1)}
+    panes = sharing_with_covers(plans, session.catalog, without=without).panes
+    readers = [reader for some in panes for reader in some.readers]
+    return {each.query: (each.rule, each.shared.reads, each.apart) for each in readers}
+
+
+def test_a_longer_period_reads_nothing_that_a_shorter_one_shows() -> None:
+    """Whichever came first; sums are two values anyway."""
+    often, seldom = "1 HOUR SLIDE 5 MIN", "1 HOUR SLIDE 15 MIN"
+    for first, second in ((often, seldom), (seldom, often)):
+        rules = rules_of(LARGEST.format(first, ""), LARGEST.format(second, ""))
+        leader, follower = ("q1", "q2") if first == often else ("q2", "q1")
+        assert "CS8" not in rules[leader][0]
+        assert rules[leader][1] > 0
+        assert rules[follower][0].endswith("CS8")
+        assert rules[follower][1] == 0
+    assert rules_of(SUMS.format(often), SUMS.format(seldom))["q2"][:2] == ("SS1, CS2, CS8", 2.0)
+    for other in ("1 HOUR SLIDE 7 MIN", "1 HOUR SLIDE 15 MIN ORIGIN '1970-01-01 00:01:00'",
+                  "2 HOURS SLIDE 15 MIN"):  # fmt: skip
+        assert "CS8" not in rules_of(LARGEST.format(often, ""), LARGEST.format(other, ""))["q2"][0]
+    without = rules_of(LARGEST.format(often, ""), LARGEST.format(seldom, ""), without=("CS8",))
+    assert without["q2"][0] == "SS1, CS2"
+    assert without["q2"][1] > 0
+
+
+def test_why_a_query_is_not_answered_in_one_pass_with_others_is_told() -> None:
+    window = "1 HOUR SLIDE 5 MIN"
+    told = {
+        SUMS.format(window) + " HAVING s > 5": "HAVING is of one query",
+        SUMS.replace("SUM(bytes)", "VAR(bytes)").format(window):
+            "VAR_SAMP(link1.bytes) is no difference of two running totals",
+        SUMS.replace("SUM(bytes)", "SUM(bytes::double)").format(window):
+            "SUM(CAST(link1.bytes AS double)) is no difference of two running totals",
+    }  # fmt: skip
+    for text, why in told.items():
+        rules = rules_of(SUMS.format("1 DAY SLIDE 5 MIN"), text)
+        assert rules["q1"][2] == ""
+        assert rules["q2"][2] == why
+    assert rules_of(*told)["q1"][2] == next(iter(told.values()))
+    assert rules_of(next(iter(told)))["q1"][2] == ""
+
+
+def test_covers_find_once_what_comes_and_goes_in_equal_windows() -> None:
+    window, wheres = "30 MIN SLIDE 5 MIN", [f" WHERE protocol = '{p}'" for p in ("tcp", "udp")]
+    both = " WHERE protocol = 'tcp' OR protocol = 'udp'"
+    parts = [LARGEST.format(window, where) for where in wheres]
+    rules = rules_of(
+        *parts, LARGEST.format(window, both), LARGEST.format("15 MIN SLIDE 5 MIN", both)
+    )
+    assert rules["q3"][0] == "SS4, CS6"
+    assert rules["q4"][0] == "SS4"
+    assert rules["q4"][2] == "it puts panes of several predicates together"
+
+
+def test_what_a_join_or_a_cover_would_add_is_told(tmp_path: Path) -> None:
+    joined = (
+        "SELECT l.src, {}(r.bytes) AS v FROM link1 [RANGE 10 MIN SLIDE 1 MIN] l, "
+        "link1 [RANGE 10 MIN SLIDE 1 MIN] r WHERE l.dst = r.src GROUP BY l.src"
+    )
+    window, where = "30 MIN SLIDE 5 MIN", " WHERE protocol = '{}'"
+    either = " WHERE protocol = 'tcp' OR protocol = 'udp'"
+    queries = {
+        "tcp": LARGEST.format(window, where.format("tcp")),
+        "udp": LARGEST.format(window, where.format("udp")),
+        "pairs": joined.format("SUM"),
+    }
+    file = tmp_path / "pipeline.cql"
+    declared = QUERIES.read_text().partition("CREATE QUERY")[0]
+    file.write_text(declared + ";\n".join(f"CREATE QUERY {n} AS {q}" for n, q in queries.items()))
+    added = {"both": LARGEST.format(window, either), "more": joined.format("MAX")}
+    options = [o for n, q in added.items() for o in ("--add", f"CREATE QUERY {n} AS {q}")]
+    done = CliRunner().invoke(
+        command_line(["explain"]), ["explain", str(file), "--sharing", *options]
+    )
+    assert done.exit_code == 0, done.output
+    lines = dict(line.split(": ", 1) for line in done.output.splitlines() if "added" in line)
+    assert lines["added both"].startswith("0 rows more, alone 7; 192 values touched")
+    assert lines["added more"] == (
+        "0 values of a join more, alone 11; 0 looked at in a step more, alone 11"
+    )
 
 
 def test_a_wrong_query_to_add_is_refused() -> None:

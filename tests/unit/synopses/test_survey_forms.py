@@ -133,3 +133,17 @@ def test_any_n_of_the_last_n_rows(
             assert bool(rows) == bool(full)
     with pytest.raises(InvalidSetting, match="the last 0 rows"):
         windows.answer(0)
+
+
+def test_what_a_histogram_keeps_does_not_depend_on_who_asks() -> None:
+    """What has expired is gone before anything is merged with it."""
+    instants = np.array([1, 2, 3, 4, 5, 6, 7, 101, 102, 103, 104, 105, 106, 107, 108, 209])
+    amounts = np.full(len(instants), 3, np.int64)
+    at_once, asked = (ExponentialHistogram(length=100, error=0.3) for _ in range(2))
+    at_once.add(instants, amounts)
+    for place in range(len(instants)):
+        asked.add(instants[place : place + 1], amounts[:1])
+        asked.answer(int(instants[place]) + 1)
+        again = ExponentialHistogram.restored(100, 0.3, asked.stored_form)
+        assert again.stored_form == asked.stored_form
+    assert at_once.stored_form == asked.stored_form

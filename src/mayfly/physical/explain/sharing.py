@@ -18,8 +18,9 @@ from typing import Any
 from mayfly.display import counted, number
 from mayfly.kernels.pane_edges import edges, period_of, reach_of
 from mayfly.kernels.pane_groups import PaneGroups
+from mayfly.kernels.pane_readers import leads
 from mayfly.lifetime import NEVER, format_micros
-from mayfly.physical.explain.read_joins import ReadJoin, read_joins
+from mayfly.physical.explain.read_joins import JoinReader, ReadJoin, read_joins
 from mayfly.physical.plan_programs import programs_of_plans
 from mayfly.physical.program import Program, Task
 from mayfly.physical.shared_program import described, shared
@@ -73,13 +74,16 @@ class SharedReader:
     asks: str
     shared: PaneCost
     alone: PaneCost
+    apart: str = ""
+    """Why it reads panes by itself beside others, if it does."""
 
     def __str__(self) -> str:
+        apart = f"; apart: {self.apart}" if self.apart else ""
         return (
             f"{self.query}  {self.rule}  {self.window} {self.asks}: reads "
             f"{_values(self.shared.reads)} a refresh, alone {number(self.alone.reads)}; keeps "
             f"{number(self.shared.rows)} more, alone {number(self.alone.rows)}; takes "
-            f"{_time(self.shared.cpu)} of CPU an hour more, alone {_time(self.alone.cpu)}"
+            f"{_time(self.shared.cpu)} of CPU an hour more, alone {_time(self.alone.cpu)}{apart}"
         )
 
 
@@ -193,24 +197,34 @@ class Sharing:
         """As text, JSON, or a drawing for Mermaid."""
         return {"TEXT": self.text, "JSON": self.json, "MERMAID": self.mermaid}[form]()
 
-    def of(self, query: str) -> SharedReader | str:
-        """How one query is answered, or why from no panes."""
-        readers = [reader for some in self.panes for reader in some.readers]
-        return next((r for r in readers if r.query == query), self.others.get(query, ""))
+    def added_cost(self, query: str) -> dict[str, Any]:
+        """What a query that is not there yet would cost, for each group."""
+        joined = [r for join in self.joins for r in join.readers if r.query == query]
+        if joined:
+            return _added_to_join(joined[0])
+        readers = [r for some in self.panes for r in some.readers if r.query == query]
+        if not readers:
+            words = f"rows and no panes: {self.others.get(query, '')}"
+            return {"words": words, "shared": None, "alone": None}
+        # A covered query reads several states, and would have one.
+        shared, alone = sum((r.shared for r in readers), NOTHING), readers[0].alone
+        words = (
+            f"{number(shared.rows)} rows more, alone {number(alone.rows)}; "
+            f"{number(shared.touched)} values touched in an hour more, "
+            f"alone {number(alone.touched)}; {_time(shared.cpu)} of CPU an hour more, "
+            f"alone {_time(alone.cpu)}"
+        )
+        return {"words": words, "shared": asdict(shared), "alone": asdict(alone)}
 
 
-def added_cost(explained: Sharing, query: str) -> dict[str, Any]:
-    """What a query that is not there yet would cost, for each group."""
-    reader = explained.of(query)
-    if isinstance(reader, str):
-        return {"words": f"rows and no panes: {reader}", "shared": None, "alone": None}
+def _added_to_join(reader: JoinReader) -> dict[str, Any]:
     words = (
-        f"{number(reader.shared.rows)} rows more, alone {number(reader.alone.rows)}; "
-        f"{number(reader.shared.touched)} values touched in an hour more, "
-        f"alone {number(reader.alone.touched)}; {_time(reader.shared.cpu)} of CPU an hour more, "
-        f"alone {_time(reader.alone.cpu)}"
+        f"{number(reader.keeps)} values of a join more, alone {number(reader.keeps_alone)}; "
+        f"{number(reader.looks)} looked at in a step more, alone {number(reader.looks_alone)}"
     )
-    return {"words": words, "shared": asdict(reader.shared), "alone": asdict(reader.alone)}
+    shared = {"keeps": reader.keeps, "looks": reader.looks}
+    alone = {"keeps": reader.keeps_alone, "looks": reader.looks_alone}
+    return {"words": words, "shared": shared, "alone": alone}
 
 
 def sharing_of_plans(
@@ -255,13 +269,18 @@ def _panes(name: str, store: Any, readers: Sequence[tuple[str, PaneGroups]]) -> 
         rules += ["CS1"] if window in so_far[:-1] and operator.finds_once else []
         question = _question(operator)
         rules += ["CS2"] if question in questions else []
+        rules += ["CS8"] if _is_forwarded(operator, [other for _, other in readers]) else []
         questions |= {question} - {""}
-        rule = "SS4" if operator.is_covered else ", ".join(rules)
+        if operator.is_covered:
+            beside = [_window(other) for _, other in readers if not other.is_covered]
+            rules = ["SS4", "CS6"] if window in beside and operator.finds_once else ["SS4"]
+        rule = ", ".join(rules)
         asks = _plain(operator.detail.partition(" BY ")[0])
-        reads = reads_of(operator, store.windows)
+        reads = reads_of(operator, store.windows, [other for _, other in readers])
         own = cost_of([window], [operator])
         added = replace(after - before, reads=reads)
-        explained.append(SharedReader(query, rule, window.cql(), asks, added, own))
+        apart = _plain(operator.apart_because) if len(readers) > 1 else ""
+        explained.append(SharedReader(query, rule, window.cql(), asks, added, own, apart))
         before = after
     alone = sum((reader.alone for reader in explained), NOTHING)
     where = " AND ".join(map(expression_text, store.conditions))
@@ -279,7 +298,7 @@ def _panes(name: str, store: Any, readers: Sequence[tuple[str, PaneGroups]]) -> 
 
 def cost_of(windows: Sequence[Range], readers: Sequence[PaneGroups]) -> PaneCost:
     """Of one state for these windows: panes are written as they come, and read by readers."""
-    reads = [reads_of(reader, windows) for reader in readers]
+    reads = [reads_of(reader, windows, readers) for reader in readers]
     made = HOUR * density(windows)
     refreshes = [HOUR / period_of(_window(reader)) for reader in readers]
     read = sum(values * often for values, often in zip(reads, refreshes, strict=True))
@@ -303,19 +322,32 @@ def rows_of(windows: Sequence[Range], length: int = NEVER) -> float:
     return rows
 
 
-def reads_of(reader: PaneGroups, windows: Sequence[Range]) -> float:
+def reads_of(
+    reader: PaneGroups, windows: Sequence[Range], readers: Sequence[PaneGroups] = ()
+) -> float:
     """Values that a refresh reads: what came and what went, or all in the window where an aggregate
-    cannot subtract. In one pass for all windows, sums are differences of two running ones."""
+    cannot subtract. In one pass for all windows, sums are differences of two running ones, and
+    extremes that another one of ``readers`` shows are not looked for (CS8)."""
     window = _window(reader)
     if _in_one_pass(reader):
-        plays = any(made.way.play is not None for made in reader.aggregators)
-        return rows_of(windows, window.duration) if plays else 2.0
+        if all(made.way.play is None for made in reader.aggregators):
+            return 2.0
+        return 0.0 if _is_forwarded(reader, readers) else rows_of(windows, window.duration)
     period = min(period_of(window), window.duration)
     old = [other for other in windows if reach_of(other) >= window.duration] or [window]
     changed = period * (density(windows) + density(old))
     if all(made.way.play is None for made in reader.aggregators):
         return changed
     return changed + rows_of(windows, window.duration)
+
+
+def _is_forwarded(reader: PaneGroups, readers: Sequence[PaneGroups]) -> bool:
+    """Whether what it shows is read for another of these (CS8)."""
+    question = _question(reader)
+    if not question or not reader.forwards:
+        return False
+    same = [other for other in readers if _question(other) == question and other.forwards]
+    return any(leads(_window(other), _window(reader)) for other in same)
 
 
 def _in_one_pass(reader: PaneGroups) -> bool:
