@@ -343,7 +343,7 @@ def _argument(
 
 
 def _refuse_aggregates(place: exp.Expr, inputs: ScalarBinder) -> None:
-    for part in place.walk():
+    for part in place.walk(prune=lambda part: isinstance(part, exp.Query)):
         if is_aggregate(part):
             raise inputs.error(
                 part,

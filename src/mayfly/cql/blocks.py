@@ -18,6 +18,7 @@ from mayfly.cql.join_binder import conjuncts_of, join_items
 from mayfly.cql.messages import suggestion
 from mayfly.cql.outer_joins import Entries, join_entries
 from mayfly.cql.over_clause import with_frames
+from mayfly.cql.query_marks import mark_queries
 from mayfly.cql.same_names import with_aliases_meant
 from mayfly.cql.scalar import ScalarBinder
 from mayfly.cql.scalar_queries import attached_values, values_in, with_values
@@ -67,6 +68,7 @@ def bind_block(
     outer, closed = (enclosing.outer, enclosing.closed) if enclosing else (None, "")
     entries = join_entries(context, block, items, enclosing)
     scope = Scope(context.source, entries.visible, outer, closed, entries.merged)
+    mark_queries(context, block, where_of(block))
     rows = filtered_rows(context, block, entries, scope, where_of(block), bind_query)
     per_window = is_per_window(items)
     binder = _binder(context, block, scope, per_window)
@@ -261,7 +263,7 @@ def _values_of_outputs(
 def _is_aggregated(query: exp.Expr) -> bool:
     parent = query.parent
     while parent is not None and not isinstance(parent, exp.Query):
-        if is_aggregate(parent):
+        if is_aggregate(parent) or isinstance(parent, exp.Filter):
             return True
         parent = parent.parent
     return False

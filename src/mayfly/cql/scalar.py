@@ -415,9 +415,9 @@ def _subquery_advice(node: exp.Expr, clause: str) -> tuple[str, str]:
     word = "EXISTS" if isinstance(node, exp.Exists) else "IN (SELECT …)"
     word = f"NOT {word}" if isinstance(node.parent, exp.Not) else word
     return (
-        f"{word} can only be a condition of its own in WHERE, joined by AND",
-        "join a sub-query that counts, LEFT JOIN (SELECT k, COUNT(*) AS n FROM r [RANGE 1 MIN] "
-        "GROUP BY k) c ON c.k = s.k, and write c.n > 0 in its place",
+        f"{word} stands in WHERE, SELECT and HAVING, not here",
+        "select it in a sub-query, or join one that counts, LEFT JOIN (SELECT k, COUNT(*) AS n "
+        "FROM r [RANGE 1 MIN] GROUP BY k) c ON c.k = s.k, and write c.n > 0 in its place",
     )
 
 

@@ -77,7 +77,7 @@ def _matched(
     while isinstance(block, exp.Subquery):
         block = block.this
         context = with_common_queries(context, block, bind_query)
-    _check_plain(context, block, word)
+    check_plain(context, block, word)
     drop_rstream(context, block, word)
     items = bind_items(context, block, bind_query)
     entries = join_entries(context, block, items, Scope(context.source, (), outer=scope))
@@ -161,7 +161,8 @@ def _equal(
     return Or((equal, *unknown)) if unknown else equal
 
 
-def _check_plain(context: BindingContext, block: exp.Expr, word: str) -> None:
+def check_plain(context: BindingContext, block: exp.Expr, word: str) -> None:
+    """Refuse what changes nothing inside EXISTS, or hides what it looks for."""
     if not isinstance(block, exp.Select):
         raise context.error(block, f"{word} takes one SELECT", f"write one {word} per part")
     for part in ("distinct", "group", "having", "order", "limit", "offset"):

@@ -203,3 +203,40 @@ def partners(rng: Random, window: str) -> TwoTexts:
         f"SELECT {columns} FROM {cql_from.format(w=window)} WHERE {cql}",
         f"SELECT s.tau, {columns} FROM {sql_from} WHERE {sql}",
     )
+
+
+# ── conditions with queries as values ─────────────────────────────────────────────────────
+
+_ASKED = (
+    "EXISTS (SELECT * FROM r{w} p WHERE p.k = s.k{tau})",
+    "EXISTS (SELECT 1 FROM r{w} p WHERE p.k = s.i AND p.z > 0{tau})",
+    "EXISTS (SELECT * FROM r{w} p WHERE p.z > 1{tau})",
+    "s.k IN (SELECT p.k FROM r{w} p WHERE p.z > 0{tau})",
+    "s.i IN (SELECT k FROM r{w} p{where})",
+    "s.i + 1 NOT IN (SELECT p.k FROM r{w} p WHERE p.k IS NOT NULL{tau})",
+    "2 IN (SELECT k FROM r{w} p{where})",
+)
+_PLACES = (
+    "SELECT {tau}k, i FROM s{w} WHERE i > 1 OR {0}",
+    "SELECT {tau}k, i FROM s{w} WHERE NOT (i > 1 AND {0})",
+    "SELECT {tau}k, i FROM s{w} WHERE ({0}) IS NULL OR (t = 'a' AND {1})",
+    "SELECT {tau}k, {0} AS o FROM s{w} WHERE x > 0",
+    "SELECT {tau}t, CASE WHEN {0} THEN 'yes' WHEN {1} THEN 'so' ELSE 'no' END AS o FROM s{w}",
+    "SELECT {tau}t, COUNT(CASE WHEN {0} THEN 1 END) AS n FROM s{w} GROUP BY {tau}t",
+    "SELECT {tau}t, MAX(i) FILTER (WHERE {0} OR x > 2) AS n FROM s{w} GROUP BY {tau}t",
+)
+
+
+def marks(rng: Random, window: str) -> TwoTexts:
+    """EXISTS and IN under OR and NOT, in SELECT and CASE, and inside of aggregates."""
+    conditions, place = rng.sample(_ASKED, 2), rng.choice(_PLACES)
+
+    def text(w: str, tau: str, column: str, where: str) -> str:
+        asked = [part.format(w=w, tau=tau, where=where) for part in conditions]
+        return place.format(*asked, w=w, tau=column)
+
+    of_tau = " AND p.tau = s.tau"
+    return TwoTexts(
+        text(f" [{window}]", "", "", ""),
+        text("", of_tau, "tau, ", of_tau.replace("AND", "WHERE")),
+    )
