@@ -23,7 +23,7 @@ from mayfly.kernels.join_pairs import first_at_least
 from mayfly.kernels.lifetime_rows import CODE, RowRun, chosen, gathered, numbers
 from mayfly.kernels.room import touch
 from mayfly.kernels.runs.calendar_queue import CalendarQueue
-from mayfly.kernels.upkeep import Thin, calendar, fifo, scanned, unthinned
+from mayfly.kernels.upkeep import SMALL, Thin, calendar, fifo, scanned, unthinned
 from mayfly.lifetime import MIN_TIME, NEVER
 from mayfly.plan.strategy import CALENDAR_RANGES, Structure
 from mayfly.storage.segment import EXP, TS
@@ -184,7 +184,7 @@ def _kept(
         case Structure.CALENDAR | Structure.CALENDAR_NEGATIVE:
             assert shape.longest is not None
             queue = CalendarQueue(shape.longest, shape.partitions)
-            return calendar(runs, fresh, clock, queue, thin)
+            return calendar(runs, fresh, clock, queue, thin, SMALL)
         case Structure.FIFO if shape.longest is not None:
             return fifo(runs, fresh, clock, shape.longest, thin)
     return fifo(runs, fresh, clock, NEVER, thin)

@@ -3,7 +3,8 @@
 Idea: runs are grouped by how their rows expire (thesis 3.5.2). Windows over streams expire in
 the order of generation: a FIFO queue of runs, merged geometrically. Results of other joins expire
 in any order: fresh runs stay whole until they are a calendar range old; then their living rows are
-filed by the range they expire in, at most two runs per range, and a range dies whole.
+filed by the range they expire in, at most two runs per range, and a range dies whole. So few rows
+that reading all costs less than looking into several ranges are not filed.
 Invariants: at most LIMIT runs a side, waiting ones included (with at most 10 calendar ranges), and
 at most one stored dead row per ALIVE_PER_DEAD rows that are alive or wait.
 Cost: a dead run is dropped unread. A row is written O(log batches) times by merges, once when it
@@ -14,6 +15,7 @@ ALIVE_PER_DEAD living ones.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -27,8 +29,9 @@ from mayfly.storage.segment import EXP, TS
 ALIVE_PER_DEAD = 4
 RANGES_PER_WINDOW = 8
 """A merged run of a FIFO queue expires within this part of the window."""
-SMALL = 2048
-"""Up to so many rows, to rewrite them costs less than to look into several runs at each step."""
+SMALL = 8192
+"""Up to so many rows, to rewrite them costs less than to look into several runs at each step: with
+8,192 a step of DISTINCT over 10,000 rows takes about half the CPU time that it takes with 0."""
 WAITING = LIMIT // 4
 PER_CELL = 2
 
@@ -60,10 +63,19 @@ def by_time(runs: Runs, fresh: pa.Table, clock: int, lifetime: int, thin: Thin) 
 
 
 def calendar(
-    runs: Runs, fresh: pa.Table, clock: int, queue: CalendarQueue, thin: Thin = unthinned
+    runs: Runs,
+    fresh: pa.Table,
+    clock: int,
+    queue: CalendarQueue,
+    thin: Thin = unthinned,
+    small: int = 0,
 ) -> Runs:
-    """The runs of rows that expire in any order; young runs have no cell yet."""
+    """The runs of rows that expire in any order; young runs have no cell yet, and up to
+    ``small`` rows get none."""
     living = _living(runs, clock)
+    if sum(run.rows for run in living) + fresh.num_rows <= small:
+        unfiled = (replace(run, cell=None) if run.cell is not None else run for run in living)
+        return _merged((*unfiled, *_run(fresh)), cap=NEVER, limit=FAN_IN, thin=thin)
     young = [run for run in living if run.cell is None]
     filed = [run for run in living if run.cell is not None]
     if young and clock - young[0].ts.low >= queue.width:

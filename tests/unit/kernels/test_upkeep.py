@@ -12,7 +12,7 @@ import pytest
 from mayfly.kernels.lifetime_rows import CODE, RowRun, clustered, numbers
 from mayfly.kernels.runs.calendar_queue import CalendarQueue
 from mayfly.kernels.upkeep import Runs, calendar, fifo, next_due, waiting
-from mayfly.storage.merge import LIMIT
+from mayfly.storage.merge import FAN_IN, LIMIT
 from mayfly.storage.segment import EXP, TS
 
 WINDOW = 100_000
@@ -26,6 +26,10 @@ def by_fifo(runs: Runs, fresh: pa.Table, clock: int) -> Runs:
 
 def by_calendar(runs: Runs, fresh: pa.Table, clock: int) -> Runs:
     return calendar(runs, fresh, clock, CalendarQueue(WINDOW, 4))
+
+
+def by_small_calendar(runs: Runs, fresh: pa.Table, clock: int) -> Runs:
+    return calendar(runs, fresh, clock, CalendarQueue(WINDOW, 4), small=500)
 
 
 def constant(rng: np.random.Generator, rows: int) -> np.ndarray:
@@ -57,7 +61,13 @@ def batches(per_window: int, lives: Lives, bursts: bool) -> Iterator[tuple[pa.Ta
 @pytest.mark.parametrize("per_window", [1, 4, 16, 64, 256])
 @pytest.mark.parametrize(
     ("keep", "lives"),
-    [(by_fifo, constant), (by_calendar, uniform), (by_calendar, mostly_short)],
+    [
+        (by_fifo, constant),
+        (by_calendar, uniform),
+        (by_calendar, mostly_short),
+        (by_small_calendar, uniform),
+        (by_small_calendar, mostly_short),
+    ],
 )
 def test_few_runs_few_dead_rows_and_few_writes(
     keep: Keep, lives: Lives, per_window: int, bursts: bool
@@ -74,6 +84,16 @@ def test_few_runs_few_dead_rows_and_few_writes(
         assert len(runs) <= LIMIT
     # Once on arrival, once per level of merging, and a few times for filing and compaction.
     assert written <= arrived * (5 + np.log2(per_window) / 2)
+
+
+def test_few_rows_of_a_calendar_are_few_runs_without_ranges() -> None:
+    runs: Runs = ()
+    for fresh, clock in batches(16, uniform, bursts=False):
+        held = sum(run.rows for run in runs if run.exp.high > clock) + fresh.num_rows
+        runs = by_small_calendar(runs, fresh, clock)
+        if held <= 400:
+            assert len(runs) <= FAN_IN
+            assert all(run.cell is None for run in runs)
 
 
 def unread(run: RowRun) -> RowRun:
