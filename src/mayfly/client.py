@@ -51,7 +51,7 @@ class Client:
     def __init__(self, url: str, *, token: str | None = None, timeout: float = 60.0) -> None:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise InvalidSetting(f"{url} is no address of a server", "write http://HOST:PORT")
+            raise InvalidSetting(f"{url} is not the address of a server", "write http://HOST:PORT")
         self.url, self._parts, self._timeout = url, parts, timeout
         self._headers = {} if token is None else {"authorization": f"Bearer {token}"}
         self._connection: http.client.HTTPConnection | None = None
@@ -87,7 +87,7 @@ class Client:
         chosen = {column: str(value) for column, value in (where or {}).items()}
         instants = {} if as_of is None else {"at": str(as_of)}
         if "at" in chosen:
-            raise InvalidSetting("a column called at cannot be looked for here", "ask in SQL")
+            raise InvalidSetting("a column with the name at cannot be looked up here", "ask in SQL")
         path = f"/views/{quote(name, safe='')}?{urlencode({**chosen, **instants})}"
         return _answer(self._call("GET", path, {"accept": ARROW}))
 

@@ -65,7 +65,7 @@ def _too_many(function: str, args: tuple[Any, ...], names: list[str]) -> Invalid
     own = [name for name in names if name not in ("self", "cls")]
     return InvalidSetting(
         f"{function} was given {args[len(names)]!r} without a name",
-        f"only {', '.join(own)} may stand without; write the others as settings, name=…"
+        f"only {', '.join(own)} may be given without one; write the others as settings, name=…"
         if own
         else "leave it out",
     )

@@ -114,7 +114,7 @@ def test_text_files_are_read_by_the_names_of_their_columns(
     text = file.read_text()
     file.write_text(text.replace('"v"', '"w"'))
     assert run("update", path, file) == 2
-    assert "columns that the archive has not: w" in capsys.readouterr().err
+    assert "columns that the archive does not have: w" in capsys.readouterr().err
     file.write_text(text.replace("0", "no", 1) if form == "csv" else text.replace(": 0", ': "no"'))
     assert run("update", path, file, "--update", "2") == 2
     refused = capsys.readouterr().err

@@ -136,7 +136,7 @@ def test_units_in_python_and_a_restart_in_another_zone(spark: SparkSession, tmp_
             query("milliseconds").start(checkpoint, available_now=True)
         rows = query("milliseconds").open(checkpoint).snapshot()["h"].to_pylist()
         assert sorted(rows) == [12, 12], "reading is not computing"
-    with pytest.raises(InvalidSetting, match="'fortnights' is no unit of time"):
+    with pytest.raises(InvalidSetting, match="'fortnights' is not a unit of time"):
         query("fortnights")
 
 

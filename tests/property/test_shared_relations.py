@@ -90,7 +90,7 @@ def test_what_is_new_in_the_file_after_a_command_is_refused_with_a_remedy(tmp_pa
     begun("(1, 'one')")
     with pytest.raises(InvalidSetting) as refusal:
         begun("(1, 'one')", "(3, 'three')")
-    assert "a command changed it behind what the program says" in refusal.value.message
+    assert "a command changed it after what the program says" in refusal.value.message
     assert "INSERT INTO r VALUES (2, 'two')" in refusal.value.message
     assert "mayfly control change" in refusal.value.hint
 

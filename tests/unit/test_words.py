@@ -14,7 +14,7 @@ PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
 STRANGE = re.compile(
     r"\b(1 (rows|files|queries|statements)|gave up|gives up|heed|(is|are|was|were|be) told"
     r"|(is|are|was|were|be) passed over|wants|nobody|anybody|somebody|whoever"
-    r"|one of whom|stands for itself|by turns|those who)\b",
+    r"|one of whom|stands for itself|by turns|those who|cannot stand)\b",
     re.IGNORECASE,
 )
 ELLIPTIC = re.compile(r"(Likewise|The same( (of|from|some|after|for|inside|before)\b|,))")

@@ -44,7 +44,7 @@ def format_of(files: Sequence[Path], choice: str | None) -> str:
     (format_name, *others) = formats
     if others or format_name is None:
         raise InvalidSetting(
-            f"the names of {', '.join(map(str, files[:3]))} do not tell one format",
+            f"the names of {', '.join(map(str, files[:3]))} do not show one format",
             f"give --format {'|'.join(FORMATS)}",
         )
     return format_name
@@ -102,7 +102,7 @@ def _header(file: Path) -> list[str]:
 def _ddl(named: Sequence[str], columns: dict[str, str]) -> str:
     if unknown := [name for name in named if name not in columns]:
         raise InvalidSetting(
-            f"the files have columns that the archive has not: {', '.join(unknown)}",
+            f"the files have columns that the archive does not have: {', '.join(unknown)}",
             f"the archive has {', '.join(columns)}",
         )
     return ", ".join(f"{quoted(name)} {columns[name]}" for name in named)

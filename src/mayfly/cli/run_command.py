@@ -210,7 +210,7 @@ def _check_options(
     """Refuse what makes no sense before Spark is started."""
     if once and interval is not None:
         raise InvalidSetting(
-            "--once takes what is there at once, so --interval would say nothing",
+            "--once takes what is there at once, so --interval would have no effect",
             "leave one of them out",
         )
     if interval is not None:

@@ -177,7 +177,7 @@ def _number(text: str) -> float:
     except ValueError:
         value = -1
     if not 0 < value < float("inf"):
-        raise InvalidSetting(f"{text} is no number larger than 0", "write \\watch 2")
+        raise InvalidSetting(f"{text} is not a number larger than 0", "write \\watch 2")
     return value
 
 

@@ -154,7 +154,7 @@ AGGREGATES = {
 """Every name an aggregate is called by, with the name plans use."""
 FOREIGN_AGGREGATES = {
     **dict.fromkeys(
-        ("row_number", "rank", "dense_rank", "lag", "lead"), "write OVER (ORDER BY …) behind it"
+        ("row_number", "rank", "dense_rank", "lag", "lead"), "write OVER (ORDER BY …) after it"
     ),
     **dict.fromkeys(
         ("explode", "unnest", "posexplode", "explode_outer", "flatten", "inline"),
@@ -347,7 +347,7 @@ def _refuse_aggregates(place: exp.Expr, inputs: ScalarBinder) -> None:
         if is_aggregate(part):
             raise inputs.error(
                 part,
-                "an aggregate cannot stand in another one",
+                "an aggregate is not allowed inside another one",
                 "compute the inner one in a sub-query, or use Wstream",
             )
 

@@ -40,7 +40,7 @@ def check_asof(context: BindingContext, join: exp.Expr) -> None:
     """Refuse forms that have no meaning."""
     side, kind = join.args.get("side") or "", join.args.get("kind") or ""
     if join.args.get("method") == "NATURAL" or (kind and kind not in ("INNER", "OUTER")):
-        raise context.error(join, f"{kind or 'NATURAL'} cannot stand beside ASOF", ASOF_FORM)
+        raise context.error(join, f"{kind or 'NATURAL'} cannot be combined with ASOF", ASOF_FORM)
     if side in ("RIGHT", "FULL"):
         hint = (
             "turn it around: r LEFT ASOF JOIN s MATCH_CONDITION (s.ts <= r.ts) ON s.k = r.k"
@@ -54,7 +54,7 @@ def check_asof(context: BindingContext, join: exp.Expr) -> None:
 
 @dataclass(frozen=True)
 class AsofBinder:
-    """One ASOF join: what stands before it, and its right side."""
+    """One ASOF join: what comes before it, and its right side."""
 
     context: BindingContext
     join: exp.Expr

@@ -178,7 +178,9 @@ def _outputs(
         if place.is_star:
             if isinstance(binder, GroupedBinder):
                 hint = "list the columns of GROUP BY and the aggregates"
-                raise context.error(place, "* cannot stand beside GROUP BY or an aggregate", hint)
+                raise context.error(
+                    place, "* cannot be combined with GROUP BY or an aggregate", hint
+                )
             outputs.extend(_starred(context, scope, place))
         else:
             earlier = block.expressions[:number]

@@ -93,7 +93,7 @@ def read_insert(cursor: Cursor, catalog: Catalog, position: Position) -> Insert:
     change = _Change(cursor, _relation(cursor, catalog), position)
     columns = _insert_columns(change)
     if cursor.word() == "SELECT":
-        hint = "write the rows behind VALUES; rows of a stream belong in a query"
+        hint = "write the rows after VALUES; rows of a stream belong in a query"
         raise cursor.error("INSERT takes constants", hint)
     cursor.expect("VALUES", "write INSERT INTO name VALUES (1, 'a'), (2, 'b')")
     rows = [_row(change, columns)]

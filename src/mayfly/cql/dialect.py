@@ -99,7 +99,7 @@ class CqlParser(ElementParser, NeighbourSyntax):
             ]
             queries = (TokenType.SELECT, TokenType.L_PAREN)
             if not any(kind in queries for kind in ahead):
-                problem = f"expected a query behind {token.text.upper()}"
+                problem = f"expected a query after {token.text.upper()}"
                 raise self._problem(problem, "write SELECT … UNION ALL SELECT …")
         operation = super().parse_set_operation(this, *args, **kwargs)
         return cast("exp.SetOperation | None", self._placed(operation, token))
@@ -112,7 +112,7 @@ class CqlParser(ElementParser, NeighbourSyntax):
             item = parse_method()
             if item is None:
                 if items:
-                    raise self._problem("something is missing behind the comma", "remove the comma")
+                    raise self._problem("something is missing after the comma", "remove the comma")
                 return items
             items.append(item)
             if not self._match(sep):
@@ -179,7 +179,7 @@ class CqlParser(ElementParser, NeighbourSyntax):
         query = self._parse_select(nested=True)
         if query is None:
             hint = "write WITH a AS (SELECT …), b AS (SELECT …) SELECT … FROM a, b"
-            raise self._problem("expected SELECT behind WITH", hint)
+            raise self._problem("expected SELECT after WITH", hint)
         query.set("with_", self._placed(exp.With(expressions=parts), token))
         return query
 
@@ -190,7 +190,7 @@ class CqlParser(ElementParser, NeighbourSyntax):
             raise self._problem("a query of WITH needs a name", form)
         self._match(TokenType.ALIAS)
         if not self._match(TokenType.L_PAREN):
-            raise self._problem(f"expected AS ( behind {alias.name}", form)
+            raise self._problem(f"expected AS ( after {alias.name}", form)
         query = self._parse_select(nested=True)
         if query is None:
             raise self._problem("expected SELECT", form)
@@ -227,7 +227,7 @@ class CqlParser(ElementParser, NeighbourSyntax):
         if self._match_set(self.QUERY_MODIFIER_TOKENS, advance=False):
             word = self._shown(self._curr)
             hint = HINTS.get(word.split()[0].upper(), f"the order is {ORDER_OF_CLAUSES}")
-            raise self._problem(f"{word.upper()} cannot stand here", hint)
+            raise self._problem(f"{word.upper()} is not allowed here", hint)
 
     def _parse_query_modifiers(self, this: Any) -> Any:
         """What sqlglot looks for behind a query: ours has read its own clauses already."""
@@ -309,7 +309,7 @@ class CqlParser(ElementParser, NeighbourSyntax):
         self._read_version(source)
         word = self._curr.text.upper()
         if word in HINTS and word != "USING" and self._next.token_type is TokenType.L_PAREN:
-            raise self._problem(f"{word} cannot stand here", HINTS[word])
+            raise self._problem(f"{word} is not allowed here", HINTS[word])
         source.set("alias", self._parse_table_alias())
         return cast("exp.Expr", self._placed(source, token))
 
@@ -333,9 +333,9 @@ class CqlParser(ElementParser, NeighbourSyntax):
                 return this
             if this is not None and self._next.text.upper() not in WINDOW_WORDS:
                 return self._parse_bracket(self._element(this))
-            raise self._problem("[ cannot stand here", HINTS["["])
+            raise self._problem("[ is not allowed here", HINTS["["])
         if self._curr.token_type is TokenType.L_BRACE:
-            raise self._problem("{ cannot stand here", "remove it")
+            raise self._problem("{ is not allowed here", "remove it")
         return this
 
     def _extract(self) -> exp.Expr:
@@ -365,7 +365,7 @@ class CqlParser(ElementParser, NeighbourSyntax):
     def _parse_alias(self, this: Any, explicit: bool = False) -> Any:
         ends = (TokenType.FROM, TokenType.COMMA, TokenType.WHERE, TokenType.R_PAREN)
         if self._curr.token_type is TokenType.ALIAS and self._next.token_type in ends:
-            raise self._problem("AS needs a name", "write the name behind AS, or remove it")
+            raise self._problem("AS needs a name", "write the name after AS, or remove it")
         return super()._parse_alias(this, explicit)
 
     def _parse_interval(self, *_: Any, **__: Any) -> Any:

@@ -65,7 +65,7 @@ def _home(context: BindingContext, place: exp.Expr, value: Expression, joined: l
                 hint = f"join {item.name} in a sub-query, and UNNEST what that gives"
                 raise context.error(place, "UNNEST takes arrays of streams and sub-queries", hint)
             return index
-    problem = "UNNEST takes an array of one entry of FROM that stands before it"
+    problem = "UNNEST takes an array of one entry of FROM that comes before it"
     raise context.error(place, problem, UNNEST_FORM)
 
 

@@ -61,7 +61,7 @@ def bind_items(context: BindingContext, block: exp.Select, bind_query: BindQuery
         raise context.error(block, "this SELECT has no FROM", hint)
     if "version" in origin.this.meta:
         hint = "write FROM s JOIN r FOR SYSTEM_TIME AS OF s.ts ON r.k = s.k"
-        raise context.error(origin, "FOR SYSTEM_TIME AS OF stands behind JOIN", hint)
+        raise context.error(origin, "FOR SYSTEM_TIME AS OF belongs after JOIN", hint)
     places = [origin.this, *(join.this for join in block.args.get("joins") or [])]
     if len(places) > MOST_JOINED:
         raise context.error(
@@ -70,7 +70,7 @@ def bind_items(context: BindingContext, block: exp.Select, bind_query: BindQuery
             f"join at most {MOST_JOINED} streams and relations",
         )
     if isinstance(origin.this, exp.Unnest):
-        problem = "UNNEST stands behind the entry whose array it takes"
+        problem = "UNNEST belongs after the entry whose array it takes"
         raise context.error(origin.this, problem, UNNEST_FORM)
     items: list[Item] = []
     for place in places:
@@ -124,7 +124,7 @@ def _item(context: BindingContext, place: exp.Expr, bind_query: BindQuery) -> It
         return Item(name, _relation(context, place, entry, context.aliases.fresh(name)))
     advice = {
         "archive": "read it with probe() and scan(), or spark.read.format('mayfly')",
-        "aggregate": f"it stands in SELECT: SELECT k, {entry.name}(x) FROM s [RANGE 1 MIN] "
+        "aggregate": f"it belongs in SELECT: SELECT k, {entry.name}(x) FROM s [RANGE 1 MIN] "
         "GROUP BY k",
     }
     if isinstance(entry, QueryDefinition):

@@ -280,7 +280,7 @@ FOREIGN_WINDOWS = {
     ),
     **dict.fromkeys(
         ("tumble_start", "tumble_end", "hop_start", "hop_end", "session_start", "session_end"),
-        "the windows stand in FROM, as TUMBLE(s, ts, INTERVAL '1' MINUTE), with the columns "
+        "the windows belong in FROM, as TUMBLE(s, ts, INTERVAL '1' MINUTE), with the columns "
         "window_start and window_end",
     ),
 }

@@ -32,7 +32,7 @@ class SourceText:
 
     def __post_init__(self) -> None:
         if not isinstance(self.text, str):
-            raise InvalidSetting(f"{self.text!r} is no statement or query", "give it as a text")
+            raise InvalidSetting(f"{self.text!r} is not a statement or query", "give it as a text")
         # Editors put a byte order mark before a text; a blank keeps all places as they are.
         if self.text.startswith("\ufeff"):
             object.__setattr__(self, "text", f" {self.text[1:]}")

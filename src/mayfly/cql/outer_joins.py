@@ -138,7 +138,7 @@ def _check_join(context: BindingContext, join: exp.Expr) -> None:
     if named and kind == "CROSS":
         raise context.error(join, "CROSS JOIN has no columns to compare", "leave CROSS out")
     if method and (join.args.get("using") or join.args.get("on")):
-        hint = "remove NATURAL, or what stands behind it"
+        hint = "remove NATURAL, or what follows it"
         raise context.error(join, "NATURAL JOIN compares all columns of one name", hint)
     if join.args.get("on") is None and not named and (kind != "CROSS" or side):
         word = " ".join(part for part in (side, kind if kind in PARTNER else "", "JOIN") if part)

@@ -104,7 +104,7 @@ def refuse_operator(context: BindingContext, block: exp.Select, where: str) -> N
 def _inner_error(context: BindingContext, operator: StreamOperator, where: str) -> CqlError:
     return context.error(
         operator.place,
-        f"{operator.place.name} cannot stand in {where}",
+        f"{operator.place.name} is not allowed in {where}",
         "it belongs to the outermost SELECT: SELECT Istream(*) FROM (…); a sub-query under a"
         " window needs INTERNAL windows instead",
     )

@@ -58,7 +58,9 @@ def with_frames(context: BindingContext, block: exp.Select, scope: Scope, rows: 
         return rows
     if block.args.get("group") or any(has_aggregate(place) for place in block.expressions):
         hint = "group in a sub-query: SELECT …, SUM(n) OVER (…) FROM (SELECT … GROUP BY k) q"
-        raise context.error(windows[0], "OVER cannot stand beside GROUP BY or an aggregate", hint)
+        raise context.error(
+            windows[0], "OVER cannot be combined with GROUP BY or an aggregate", hint
+        )
     named = _named_windows(context, block)
     specs: dict[_Spec, list[tuple[exp.Window, FrameCall]]] = {}
     time = stream_time(context, rows, windows=True)
@@ -143,7 +145,7 @@ def _obstacle(
         if call.function not in (*NUMBERINGS, "lag"):
             end = call.frame.end
             if end is None or end > 0:
-                return "a frame ends behind the current row"
+                return "a frame ends after the current row"
     return ""
 
 
@@ -172,12 +174,12 @@ class _OverBinder:
             hint = (
                 suggestion(alias.name, list(self.named), "windows")
                 if self.named
-                else (f"write WINDOW {alias.name} AS (PARTITION BY k ORDER BY ts) behind the query")
+                else (f"write WINDOW {alias.name} AS (PARTITION BY k ORDER BY ts) after the query")
             )
             raise self._error(window, f"there is no window called {alias.name}", hint)
         if base.args.get("alias") is not None:
             hint = "write PARTITION BY and ORDER BY in each of them"
-            raise self._error(base, "a named window cannot stand on another one", hint)
+            raise self._error(base, "a named window cannot be based on another one", hint)
         if window.args.get("partition_by") or window.args.get("order"):
             problem = f"{alias.name} has PARTITION BY and ORDER BY already"
             raise self._error(window, problem, f"write OVER {alias.name}")
@@ -211,7 +213,7 @@ class _OverBinder:
         for part in place.walk():
             if isinstance(part, exp.Window):
                 hint = "compute the inner one in a sub-query"
-                raise self._error(part, "OVER cannot stand inside OVER", hint)
+                raise self._error(part, "OVER is not allowed inside OVER", hint)
 
     # ── calls ─────────────────────────────────────────────────────────────────────────────
 
@@ -224,13 +226,13 @@ class _OverBinder:
         name = node.name.lower() if isinstance(node, exp.Anonymous) else ""
         name = _SPELLINGS.get(name, name)
         if users_aggregate(node) is not None:
-            problem = f"{node.name} cannot stand before OVER"
+            problem = f"{node.name} cannot be used with OVER"
             hint = "group by k over a window of the stream: aggregates of your own are for groups"
             raise self._error(window, problem, hint)
         if name not in _OWN and name not in AGGREGATES:
             hint = _UNKNOWN.get(name, "aggregates, ROW_NUMBER, RANK, DENSE_RANK, LAG, LEAD, "
                 "FIRST_VALUE and LAST_VALUE can")  # fmt: skip
-            problem = f"{node.name.upper() or 'this'} cannot stand before OVER"
+            problem = f"{node.name.upper() or 'this'} cannot be used with OVER"
             raise self._error(window, problem, hint)
         if name in (*NUMBERINGS, *SHIFTS):
             if not order:
@@ -301,7 +303,7 @@ class _OverBinder:
     def _aggregate(self, window: exp.Window, call: WrittenCall, frame: Frame) -> FrameCall:
         aggregate = bind_aggregate(window.this, self.inputs)
         if is_ordered(aggregate.function) or aggregate.function in (EXACT, APPROXIMATE):
-            problem = f"{call.name} cannot stand before OVER"
+            problem = f"{call.name} cannot be used with OVER"
             hint = "use FIRST_VALUE and LAST_VALUE, or group by the window of the stream"
             raise self._error(window, problem, hint)
         name = aggregate_name(aggregate)
@@ -394,7 +396,7 @@ class _OverBinder:
                  "date": "INTERVAL 1 DAY"}  # fmt: skip
         form = hints.get(kind.name, "a number, or CAST the key to DOUBLE or BIGINT")
         raise self._error(
-            place, f"this is no distance for ORDER BY a {kind}", f"write {form}, not below 0"
+            place, f"this is not a distance for ORDER BY a {kind}", f"write {form}, not below 0"
         )
 
     def _error(self, node: exp.Expr, problem: str, hint: str) -> Exception:

@@ -76,7 +76,7 @@ class NeighbourSyntax(SparkParser):
             raise parser._problem("MATCH_CONDITION belongs to ASOF JOIN", ASOF_FORM)
         parser._skip_to(self._index + 1)
         if not self._match(TokenType.L_PAREN):
-            raise parser._problem("expected ( behind MATCH_CONDITION", ASOF_FORM)
+            raise parser._problem("expected ( after MATCH_CONDITION", ASOF_FORM)
         join.set("match_condition", self._parse_disjunction())
         self._match_r_paren()
 

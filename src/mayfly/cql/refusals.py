@@ -21,13 +21,13 @@ HINTS = {
     "UNPIVOT": "UNPIVOT is not in the language; write SELECT 'a' AS name, a AS value FROM s "
     "[RANGE 10 MIN] UNION ALL SELECT 'b', b FROM s [RANGE 10 MIN]",
     "TABLESAMPLE": "sampling is not in the language; filter on a hash of the key instead",
-    "LATERAL": "LATERAL stands before explode(a); instead of a query write a join with the grouped "
-    "query, or the query as a value in SELECT",
+    "LATERAL": "LATERAL belongs before explode(a); instead of a query write a join with the "
+    "grouped query, or the query as a value in SELECT",
     "FETCH": "write LIMIT n instead of FETCH FIRST n ROWS ONLY",
-    "WITH": "WITH stands in front of a query: WITH q AS (SELECT …) SELECT … FROM q",
+    "WITH": "WITH belongs before a query: WITH q AS (SELECT …) SELECT … FROM q",
     "INTERSECT": "write it between two queries: SELECT … INTERSECT SELECT …",
     "MINUS": "write EXCEPT, or EXCEPT ALL to keep duplicates",
-    "OVER": "write OVER behind a function: SUM(x) OVER (PARTITION BY k ORDER BY ts)",
+    "OVER": "write OVER after a function: SUM(x) OVER (PARTITION BY k ORDER BY ts)",
     "MATCH_RECOGNIZE": f"MATCH_RECOGNIZE is not in the language; {SEQUENCES}",
     "INTO": "a query has no INTO; write CREATE QUERY name TO … AS SELECT …",
     "VALUES": "VALUES is only in INSERT INTO; keep the rows in a RELATION and join it",
@@ -37,15 +37,15 @@ HINTS = {
     "window_start, window_end",
     "EVERY": "write FROM RESAMPLE s PARTITION BY k EVERY 10 SECONDS LINEAR, or LAST",
     "#": "write the window in brackets: FROM s [RANGE 30 SECONDS], FROM s [ROWS 5]",
-    "ROWS": "write LIMIT 5 OFFSET 2; a window stands in brackets: FROM s [ROWS 5]",
+    "ROWS": "write LIMIT 5 OFFSET 2; a window is written in brackets: FROM s [ROWS 5]",
     "TO": "write date_trunc('hour', ts)",
     "EXISTS": "write WHERE EXISTS (SELECT …), or x IN (SELECT …)",
     "APPLY": "write CROSS JOIN UNNEST(t.a) AS x(c), or a join with the sub-query",
     "INSERT": "write CREATE QUERY name TO parquet('folder') AS SELECT …; rows of relations are "
     "changed with INSERT INTO name VALUES (…) by execute(…)",
     "USING": "write JOIN … USING (x), or JOIN … ON a.x = b.x",
-    "AS": "write the alias behind the window: FROM s [RANGE 10 MIN] AS a",
-    "[": "a window stands right behind the name of a stream: FROM s [RANGE 10 MIN] AS a",
+    "AS": "write the alias after the window: FROM s [RANGE 10 MIN] AS a",
+    "[": "a window comes right after the name of a stream: FROM s [RANGE 10 MIN] AS a",
 }
 
 
@@ -122,7 +122,7 @@ def in_our_words(message: str, shown: str, before: str = "") -> tuple[str, str]:
     if hint and hint.startswith(_TELLS):
         return f"{before.upper()} is not in the language", hint.removeprefix(_TELLS)
     if message.startswith("Invalid expression"):
-        return f"{fragment} cannot stand here", hint or f"the order is {ORDER_OF_CLAUSES}"
+        return f"{fragment} is not allowed here", hint or f"the order is {ORDER_OF_CLAUSES}"
     if message.startswith("Expected TYPE"):
         return f"{fragment} is not a type", TYPE_NAMES
     if message.startswith("Expecting )"):

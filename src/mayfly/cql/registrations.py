@@ -72,7 +72,7 @@ def derived_stream_of(name: str, plan: Output, text: str) -> ViewDefinition:
     """A derived stream of a bound query."""
     if plan.kind is OutputKind.VIEW:
         raise InvalidSetting(
-            f"the stream {name} needs Istream, Dstream or Rstream: an answer is no stream",
+            f"the stream {name} needs Istream, Dstream or Rstream: an answer is not a stream",
             f"write CREATE STREAM {name} AS SELECT Istream(…) FROM …, or CREATE VIEW {name} AS …",
         )
     return ViewDefinition(name, plan, text)

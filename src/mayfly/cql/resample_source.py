@@ -41,7 +41,7 @@ def resampled(context: BindingContext, place: exp.Expr, call: ResampleCall, item
 def _no_stream(node: Node, name: str) -> tuple[str, str]:
     if kind_of(node) is not Kind.MON:
         problem = f"RESAMPLE reads a whole stream, and rows of {name} expire"
-        return problem, "put the window behind: RESAMPLE s EVERY 10 SECONDS LAST [RANGE 1 HOUR]"
+        return problem, "put the window at the end: RESAMPLE s EVERY 10 SECONDS LAST [RANGE 1 HOUR]"
     problem = f"rows of {name} have no column that says when they came"
     return problem, "RESAMPLE a stream, or a query over one that selects its time"
 

@@ -51,7 +51,7 @@ def merged_pairs(
         names = [name for name in offered if item.column(name)]
         places = [join] * len(names)
         if not names:
-            problem = f"{item.name} shares no column with what stands before it"
+            problem = f"{item.name} shares no column with what comes before it"
             raise context.error(join, problem, "write JOIN … ON a.x = b.y, or CROSS JOIN")
     return [
         _pair(context, place, name, before, item) for place, name in zip(places, names, strict=True)
@@ -64,7 +64,7 @@ def _pair(
     right = item.column(name)
     if right is None or not before.has_column(name):
         offered = [own for entry in before.items for own in entry.names if item.column(own)]
-        whose = item.name if right is None else "what stands before it"
+        whose = item.name if right is None else "what comes before it"
         hint = suggestion(name, dict.fromkeys(offered), "columns of both sides")
         raise context.error(place, f"{whose} has no column {name}", hint)
     same = before.merged_column(name)

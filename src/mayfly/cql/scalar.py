@@ -162,7 +162,7 @@ class ScalarBinder:
     def _escape(self, node: exp.Expr) -> Expression:
         escape = node.expression.name
         if len(escape) != 1 or not isinstance(node.this, exp.Like | exp.ILike):
-            raise self.error(node, "ESCAPE names one character behind LIKE", "write ESCAPE '!'")
+            raise self.error(node, "ESCAPE names one character after LIKE", "write ESCAPE '!'")
         like = self._like(node.this, _PATTERNS[type(node.this)])
         assert isinstance(like, Like)
         escaped = replace(like, escape=escape)
@@ -314,8 +314,8 @@ class ScalarBinder:
     def _over(self, node: exp.Expr) -> Expression:
         value = self.scope.values.get(node.meta.get("value", ""))
         if value is None:
-            problem = f"a function with OVER cannot stand in {self.clause}"
-            hint = "it stands in SELECT: compute it in a sub-query and use its name here"
+            problem = f"a function with OVER is not allowed in {self.clause}"
+            hint = "it belongs in SELECT: compute it in a sub-query and use its name here"
             raise self.error(node, problem, hint)
         return value
 
@@ -357,7 +357,7 @@ class ScalarBinder:
     def stray_aggregate(self, node: exp.Expr) -> CqlError:
         """An aggregate where none may stand; blocks with groups bind theirs elsewhere."""
         hint = "filter groups in HAVING, or compute it in a sub-query"
-        return self.error(node, f"{node.name.upper()} cannot stand in {self.clause}", hint)
+        return self.error(node, f"{node.name.upper()} is not allowed in {self.clause}", hint)
 
     def _call(self, node: exp.Expr, name: str, arguments: list[Expression]) -> Expression:
         try:
@@ -380,7 +380,7 @@ class ScalarBinder:
     def _stray_operator(self, node: exp.Expr, name: str) -> CqlError:
         return self.error(
             node,
-            f"{node.name} cannot stand in {self.clause}",
+            f"{node.name} is not allowed in {self.clause}",
             f"it wraps the whole SELECT list: SELECT {name.capitalize()}(a, b) FROM …",
         )
 
@@ -395,20 +395,20 @@ class ScalarBinder:
             return self.error(node, *_subquery_advice(node, self.clause))
         if isinstance(node, exp.Star):
             return self.error(
-                node, "* cannot stand here", "it stands for all columns of SELECT or COUNT(*)"
+                node, "* is not allowed here", "it stands for all columns of SELECT or COUNT(*)"
             )
         if isinstance(node, exp.Distinct):
-            return self.error(node, "DISTINCT cannot stand here", "write COUNT(DISTINCT x)")
+            return self.error(node, "DISTINCT is not allowed here", "write COUNT(DISTINCT x)")
         if isinstance(node, exp.Tuple):
             return self.error(
-                node, "a list of values cannot stand here", "compare the values one by one"
+                node, "a list of values is not allowed here", "compare the values one by one"
             )
         if isinstance(node, exp.Filter):
             hint = "write SUM(x) FILTER (WHERE …), or CASE WHEN … THEN x END"
             return self.error(node, "FILTER goes with aggregates only", hint)
         if isinstance(node, exp.Alias):
-            return self.error(node, "AS cannot stand here", "only output columns have aliases")
-        return self.error(node, f"{node.key.upper()} cannot stand here", "see docs/language.md")
+            return self.error(node, "AS is not allowed here", "only output columns have aliases")
+        return self.error(node, f"{node.key.upper()} is not allowed here", "see docs/language.md")
 
 
 def _subquery_advice(node: exp.Expr, clause: str) -> tuple[str, str]:

@@ -180,7 +180,9 @@ class _Aggregate:
         having = block.args.get("having")
         if having and equalities:
             hint = "write CASE WHEN … THEN … END around the aggregate"
-            raise context.error(having, "HAVING cannot stand where rows decide about groups", hint)
+            raise context.error(
+                having, "HAVING is not allowed where rows decide about groups", hint
+            )
         above = GroupedBinder(grouping, "HAVING")
         condition = above.condition(having.this) if having else None
         node = grouped(context, block, rows, above, condition)

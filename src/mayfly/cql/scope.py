@@ -181,7 +181,9 @@ class Scope:
         names = list(dict.fromkeys(name for i in self.items for name in i.names))
         hint = suggestion(parts[0], names, "columns")
         if parts[0].casefold() == "window_time" and END in names:
-            hint = f"write {END}, which is the time of what a window gives; windows may stand on it"
+            hint = (
+                f"write {END}, which is the time of what a window gives; windows may be built on it"
+            )
         return error_on(self.source, node, f"there is no column {parts[0]}", hint)
 
     def _item(self, name: str) -> Item | None:
@@ -210,7 +212,7 @@ def _parts(source: SourceText, node: exp.Expr) -> list[str]:
     behind: list[str] = []
     while isinstance(node, exp.Dot):
         if not isinstance(node.expression, exp.Identifier):
-            raise error_on(source, node, "only names may stand behind a dot", "write alias.column")
+            raise error_on(source, node, "only names may follow a dot", "write alias.column")
         behind.append(node.expression.name)
         node = node.this
     if isinstance(node, exp.Column):

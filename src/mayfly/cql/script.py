@@ -149,7 +149,7 @@ def _create(cursor: Cursor, catalog: Catalog, position: Position) -> Statement:
         raise cursor.error(
             "CREATE PERIODIC QUERY is not in the language any more",
             "write CREATE QUERY name SERVE AS SELECT …, with PRIORITY, OVERLOAD, ISOLATION and "
-            "BOUNDED STALENESS behind SERVE",
+            "BOUNDED STALENESS after SERVE",
         )
     if cursor.word() == "MATERIALIZED":
         raise cursor.error(

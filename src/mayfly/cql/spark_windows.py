@@ -122,7 +122,7 @@ def _replace_parts(context: BindingContext, item: exp.Expr, call_name: str) -> N
         bare = isinstance(node, exp.Column) and not node.table and node.name.lower() == call_name
         if bare or is_call(node):
             hint = f"write {call_name}.start and {call_name}.end"
-            raise context.error(node, f"{call_name} is no column of its own here", hint)
+            raise context.error(node, f"{call_name} is not a column of its own here", hint)
 
 
 def _is_part(node: exp.Expr, call_name: str) -> bool:

@@ -160,7 +160,7 @@ def read_type(cursor: Cursor, column: str) -> DataType:
         cursor.position += 1
     written = cursor.source.text[start:end]
     if not written:
-        hint = "write its type behind the name, like src STRING"
+        hint = "write its type after the name, like src STRING"
         raise cursor.error(f"the column {column} has no type", hint)
     return placed(cursor, TextSpan(start, end), lambda: parse_type(written))
 

@@ -17,7 +17,7 @@ from mayfly.plan.window_kinds import (
 
 FORMS = (
     "[UNBOUNDED], [NOW], [RANGE d], [ROWS n], [PARTITION BY a, … ROWS n [RANGE d]] or"
-    " [LANDMARK 'instant' [UNTIL 'instant']], each with SLIDE … and INTERNAL behind"
+    " [LANDMARK 'instant' [UNTIL 'instant']], each may be followed by SLIDE … and INTERNAL"
 )
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 CALL = "window_call"
 """Under which a node of FROM has its call."""
 FORMS = {
-    "TUMBLE": "write TUMBLE(s, ts, INTERVAL '10' MINUTE), perhaps with an offset behind",
+    "TUMBLE": "write TUMBLE(s, ts, INTERVAL '10' MINUTE), an offset may follow",
     "HOP": "write HOP(s, ts, INTERVAL '1' MINUTE, INTERVAL '10' MINUTE): the slide, then the size",
     "CUMULATE": "write CUMULATE(s, ts, INTERVAL '10' MINUTE, INTERVAL '1' HOUR): the step, then "
     "the size, a multiple of it",

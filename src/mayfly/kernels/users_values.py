@@ -284,7 +284,7 @@ class _Blame:
                     pa.array([answer], kind)
                 except (pa.ArrowException, TypeError, ValueError, OverflowError):
                     gives = self.definition.gives
-                    what = f"gives {answer!r:.80}, which is no {gives}"
+                    what = f"gives {answer!r:.80}, which is not {gives}"
                     raise self.error(version, what) from None
             raise
 

@@ -145,7 +145,7 @@ class KllSketch(ValueSketch):
             floats = values.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
             raise BadInput(
-                f"values of type {values.type} are no numbers",
+                f"values of type {values.type} are not numbers",
                 "give a column of numbers, or ask for an exact QUANTILE",
             ) from None
         sketch.update(np.repeat(floats, counts))

@@ -83,7 +83,7 @@ class WindowEnds(Alone):
         reason = "a group has one row in each window"
         if self.copies_rows:
             reason = (
-                "a row is copied into each of its windows: what stands above is no grouping, or "
+                "a row is copied into each of its windows: what is above is not a grouping, or "
                 "reads their bounds beside other columns"
             )
         return (Holding("alive", Structure.HASH, "what open windows show", 0, (), reason),)

@@ -41,7 +41,7 @@ class Pattern:
     def __post_init__(self) -> None:
         if (self.kind is Kind.WKS) != (self.lifetime is not None):
             raise InvalidSetting(
-                f"{self.kind.name} with lifetime {self.lifetime} is no update pattern",
+                f"{self.kind.name} with lifetime {self.lifetime} is not an update pattern",
                 "give a constant lifetime to WKS and to nothing else",
             )
         if self.lifetime is not None and self.lifetime <= 0:

@@ -191,7 +191,7 @@ def _terms(predicate: Predicate) -> Json:
     for term in predicate:
         if isinstance(term, Term) and not isinstance(term.value, str | int | float):
             raise InvalidSetting(
-                f"{term} cannot be stored: {term.value!r} is no text or number",
+                f"{term} cannot be stored: {term.value!r} is not a text or number",
                 "compare with a text or number, or use an Opaque term",
             )
     return [

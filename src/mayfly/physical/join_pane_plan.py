@@ -59,10 +59,10 @@ def join_obstacle(node: GroupAggregate, rules: Collection[str], *, exact_sums: b
         while isinstance(scan, Select | Project):
             scan = scan.child
         if not isinstance(scan, StreamScan):
-            return f"{describe(scan)} is joined, and no stream"
+            return f"{describe(scan)} is joined, which is not a stream"
         window = scan.window
         if not isinstance(window, Range) or isinstance(window, Cumulative):
-            return f"{window.cql()} is no RANGE"
+            return f"{window.cql()} is not RANGE"
         if window.internal:
             return "what was an answer stays one (INTERNAL)"
         windows.append(window)

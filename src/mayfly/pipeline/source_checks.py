@@ -168,7 +168,7 @@ def _module_and_class(owner: str, origin: str) -> tuple[str, str]:
     module, _, name = origin.partition(":")
     if not (module.isidentifier() and name.isidentifier()):
         raise InvalidSetting(
-            f"{origin} of {owner} is no class of a file beside the pipeline",
+            f"{origin} of {owner} is not a class of a file beside the pipeline",
             "write python('module:Class'), where the pipeline's folder has a file module.py",
         )
     return module, name

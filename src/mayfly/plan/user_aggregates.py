@@ -83,7 +83,7 @@ def check_code(name: str, code: Any) -> None:
     """Refuse what is no class with the methods of an aggregate."""
     if not isinstance(code, type):
         raise InvalidSetting(
-            f"the aggregate {name} is given {code!r}, which is no class",
+            f"the aggregate {name} is given {code!r}, which is not a class",
             "give a class with add, merge and result",
         )
     missing = [method for method in METHODS if not callable(getattr(code, method, None))]

@@ -152,7 +152,7 @@ def _json_records(path: Path, names: Sequence[str], options: Mapping[str, str]) 
             except ValueError:
                 record = None
             if not isinstance(record, dict):
-                raise BadInput(f"{path}:{number} is no JSON record", "repair or remove the line")
+                raise BadInput(f"{path}:{number} is not a JSON record", "repair or remove the line")
             folded = {key.casefold(): value for key, value in record.items()}
             yield [folded.get(name.casefold()) for name in names]
 

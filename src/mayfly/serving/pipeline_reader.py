@@ -384,7 +384,8 @@ def _keys(view: View, where: Mapping[str, Any]) -> Keys:
             pa.array([value], arrow_type(kinds[name]))
         except (pa.ArrowException, TypeError, ValueError, OverflowError):
             raise InvalidSetting(
-                f"{name} of {view.name} is {kinds[name].sql()}; {value!r} is none", "give one"
+                f"{name} of {view.name} is {kinds[name].sql()}; {value!r} is not",
+                "give a value of that type",
             ) from None
     return {name: (value,) for name, value in where.items()}
 

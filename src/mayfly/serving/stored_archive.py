@@ -37,7 +37,7 @@ class StoredArchive:
         repository = Repository.open(path)
         if repository.current().properties.get("kind") != "archive":
             raise StorageError(
-                f"{repository.directory.address} is no archive", "name the folder of an archive"
+                f"{repository.directory.address} is not an archive", "name the folder of an archive"
             )
         reading = Reading(Ledger(repository))
         return StoredArchive(name, reading, reading.version())

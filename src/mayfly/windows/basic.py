@@ -333,7 +333,7 @@ def at_least_one(value: int, name: str, least: int = 1) -> int:
 def _column_name(name: str) -> str:
     if isinstance(name, str) and name:
         return name
-    raise InvalidSetting(f"{name!r} is no name of a column", "give a text")
+    raise InvalidSetting(f"{name!r} is not the name of a column", "give a text")
 
 
 def _micros_of(column: pa.ChunkedArray) -> Int64s:
@@ -352,7 +352,7 @@ def _micros_of(column: pa.ChunkedArray) -> Int64s:
         micros = np.ascontiguousarray(array.cast(pa.int64()).to_numpy(zero_copy_only=False))
     except pa.ArrowInvalid as error:
         raise BadInput(
-            f"times that are no whole microseconds: {error}", "round them to microseconds"
+            f"times that are not whole microseconds: {error}", "round them to microseconds"
         ) from None
     if len(micros) and max(-int(micros.min()), int(micros.max())) > _FARTHEST:
         raise BadInput(

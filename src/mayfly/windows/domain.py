@@ -214,7 +214,7 @@ class Domain:
             return array
         try:
             if family(array.type) != family(self.type):
-                raise pa.ArrowInvalid("these are no values of one kind")
+                raise pa.ArrowInvalid("these values are not of one kind")
             if pa.types.is_decimal(self.type) and pa.types.is_decimal(array.type):
                 self.type = _wider(self.type, array.type)
             return array.cast(self.type)

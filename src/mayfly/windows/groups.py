@@ -54,7 +54,7 @@ class ValueGroups:
 
     def __init__(self, edges: Sequence[Any], domain: Domain) -> None:
         if isinstance(edges, str | bytes) or not hasattr(edges, "__len__") or not len(edges):
-            raise InvalidSetting(f"{edges!r} are no edges of groups", "give groups=[10, 20, 30]")
+            raise InvalidSetting(f"{edges!r} are not edges of groups", "give groups=[10, 20, 30]")
         keys = domain.encode(list(edges))
         if (np.diff(keys) <= 0).any() or (keys == NULL_KEY).any():
             raise InvalidSetting(

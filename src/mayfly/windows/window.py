@@ -340,7 +340,7 @@ def over_range(d: Duration, slide: Duration, **settings: Unpack[RangeOptions]) -
 
 def _content_of(window: object) -> WindowContent:
     if not isinstance(window, SlidingWindow):
-        raise InvalidSetting(f"{window!r} is no window", "give another SlidingWindow")
+        raise InvalidSetting(f"{window!r} is not a window", "give another SlidingWindow")
     return window._content
 
 

@@ -165,7 +165,7 @@ def test_answers_are_the_same_whatever_stays_in_memory(
         ([1.0, 13.0], 5, r"faulty of the group \('a'\) failed in add: KeyError: 'thirteen', at "
          "1970-01-01 00:00:01"),
         ([1.0, 14.0, 2.0], 30, "failed in subtract: RuntimeError: kept, at 1970-01-01 00:00:11"),
-        ([1.0, 2.0, 3.0], 5, "gives 'three', which is no BIGINT, at 1970-01-01 00:00:02"),
+        ([1.0, 2.0, 3.0], 5, "gives 'three', which is not BIGINT, at 1970-01-01 00:00:02"),
     ],
 )  # fmt: skip
 def test_an_error_tells_group_and_instant(values: list[float], end: int, problem: str) -> None:
@@ -192,7 +192,7 @@ class Unmade:
         ("sum", Sum, "DOUBLE", "is a function of the language"),
         ("a b", Sum, "DOUBLE", "cannot name an aggregate"),
         ("s", Sum, "DOUBLE", "already a stream"),
-        ("own", 5, "DOUBLE", "which is no class"),
+        ("own", 5, "DOUBLE", "which is not a class"),
         ("own", str, "DOUBLE", "has no add and no merge and no result"),
         ("own", Unmade, "DOUBLE", r"Unmade\(\) of the aggregate own fails: TypeError"),
         ("own", Sum, (), "takes no values"),

@@ -49,7 +49,7 @@ def test_what_cannot_be_stored_or_restored_is_refused() -> None:
     workload = QueryWorkload(SCHEMA)
     query = PeriodicQuery("q", Aggregate("COUNT"), (1,), 1, where=any_of(Term("x", "=", b"1")))
     workload.add(query)
-    with pytest.raises(InvalidSetting, match="is no text or number"):
+    with pytest.raises(InvalidSetting, match="is not a text or number"):
         store(workload)
     with pytest.raises(CorruptFile, match="the format 9"):
         restore(StoredWorkload('{"format": 9}', {}), SCHEMA)

@@ -217,7 +217,7 @@ def test_columns_of_text_files_may_be_computed_or_named_by_folders(folder: Path)
 )
 def test_a_python_source_has_no_way_out_of_the_folder(folder: Path, path: str) -> None:
     (folder / "own.py").write_text("class Source: ...")
-    with pytest.raises(InvalidSetting, match="is no class of a file beside the pipeline"):
+    with pytest.raises(InvalidSetting, match="is not a class of a file beside the pipeline"):
         python_file("the stream s", path, folder)
 
 

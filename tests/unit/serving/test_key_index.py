@@ -86,8 +86,8 @@ def test_explain_tells_lookups_from_scans(tmp_path: Path) -> None:
     ("where", "problem", "hint"),
     [
         ({"usr": "ann"}, "recent has no column usr", "did you mean user?"),
-        ({"n": "many"}, "n of recent is bigint; 'many' is none", "give one"),
-        ({"n": 2**70}, "n of recent is bigint", "give one"),
+        ({"n": "many"}, "n of recent is bigint; 'many' is not", "give a value of that type"),
+        ({"n": 2**70}, "n of recent is bigint", "give a value of that type"),
     ],
 )
 def test_values_that_no_row_can_have(

@@ -47,7 +47,7 @@ def test_order_by_what_is_not_selected(checkpoint: Path, sql: str) -> None:
     ("sql", "problem", "hint"),
     [
         ("SELECT DISTINCT user FROM totals ORDER BY n", "only use output columns", "user"),
-        ("SELECT user FROM totals ORDER BY COUNT(*)", "COUNT cannot stand", "sub-query"),
+        ("SELECT user FROM totals ORDER BY COUNT(*)", "COUNT is not allowed", "sub-query"),
         ("SELECT user FROM recent GROUP BY user ORDER BY n", "neither in GROUP BY", "MIN"),
         ("SELECT 1", "no FROM", "name a view, relation or archive: FROM v"),
     ],

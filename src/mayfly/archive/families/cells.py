@@ -244,8 +244,8 @@ class Cells:
         before = longest_interval(self.settings.calendar)
         if waits and longest_interval(after.calendar) > before:
             raise InvalidSetting(
-                f"{asked} counts in updates, and with longer times between them it would ask "
-                "otherwise about rows that have expired: side by side they would stay",
+                f"{asked} counts in updates, and these would be further apart: expired rows "
+                "would stay for longer in files that are not moved",
                 again,
             )
 

@@ -236,8 +236,8 @@ class Waves:
         alike = (after.family.name, after.window, after.calendar)
         if alike != (self.name, before.window, before.calendar):
             raise InvalidSetting(
-                "another window or refresh, or own lifetimes, give every stored row another "
-                "expiration: side by side the old ones would stay",
+                "another window, another refresh or own lifetimes change when stored rows expire: "
+                "files that are not moved would keep the old expirations",
                 'use method="rebuild"',
             )
 

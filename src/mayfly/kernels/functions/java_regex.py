@@ -448,7 +448,7 @@ def replaced(text: str, pattern: str, replacement: str) -> str:
             try:
                 done.append(str(piece) if literal else _text(match[expression.number(piece)] or ""))
             except (IndexError, KeyError):
-                raise Undefined(f"{replacement!r} names a group that {pattern!r} has not") from None
+                raise Undefined(f"{replacement!r} names a group that {pattern!r} lacks") from None
             size += len(done[-1])
         check_length(size)
         start = match.end()

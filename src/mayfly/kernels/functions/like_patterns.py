@@ -44,7 +44,7 @@ def like_pattern(pattern: str, escape: str) -> LikePattern:
         if letter == escape:
             following = pattern[position + 1 : position + 2]
             if following not in ("_", "%", escape) or not following:
-                raise Undefined(f"{escape} must stand before _, % or itself in {pattern!r}")
+                raise Undefined(f"{escape} must come before _, % or itself in {pattern!r}")
             pieces[-1].append(re.escape(following))
             position += 1
         elif letter == "%":

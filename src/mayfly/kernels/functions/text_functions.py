@@ -112,9 +112,9 @@ def _encode(text: str, charset: str) -> bytes:
         return text.encode(_CHARSETS[name])
     except KeyError:
         names = ", ".join(sorted((*_CHARSETS, "UTF-16")))
-        raise Undefined(f"{charset!r} is no known character set; use {names}") from None
+        raise Undefined(f"{charset!r} is not a known character set; use {names}") from None
     except UnicodeEncodeError:
-        raise Undefined(f"{text!r} has characters that {charset} has not") from None
+        raise Undefined(f"{text!r} has characters that {charset} lacks") from None
 
 
 def _concat(values: Sequence[Operand], kind: DataType) -> Operand:

@@ -95,7 +95,7 @@ def _micros_of_float(seconds: float) -> int | None:
 def _micros_of_decimal(seconds: Decimal) -> int:
     micros = EXACT.scaleb(seconds, 6)
     if micros != int(micros) or not -(2**63) <= micros < 2**63:
-        raise Undefined(f"{seconds} seconds are no whole number of microseconds in range")
+        raise Undefined(f"{seconds} seconds are not a whole number of microseconds in range")
     return int(micros)
 
 

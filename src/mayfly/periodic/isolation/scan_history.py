@@ -132,7 +132,7 @@ def parsed(
     for word in text.split():
         letter, number = word[0], word[1:]
         if (letter, bool(number)) not in {("r", True), ("w", True), ("c", True), ("c", False)}:
-            raise BadInput(f"{word!r} is no operation of a history", "write r0, w5, c5 or c")
+            raise BadInput(f"{word!r} is not an operation of a history", "write r0, w5, c5 or c")
         if letter == "r":
             history.record(PaneRead(1, place[int(number)]))
         elif letter == "w":

@@ -83,7 +83,7 @@ class Together:
         lines = []
         for head, listed in sections.items():
             lines += [head, *(f"  {line}" for line in listed)]
-        stages = f"{self.stages} stages, each behind an exchange" if self.stages > 1 else "1 stage"
+        stages = f"{self.stages} stages, each after an exchange" if self.stages > 1 else "1 stage"
         return "\n".join([*lines, f"a batch runs in {stages}"])
 
     def values(self) -> dict[str, Any]:

@@ -184,7 +184,7 @@ def _from_json(text: str) -> tuple[str | None, str | int | None]:
         value = None
     if not isinstance(value, dict) or not isinstance(value.get("sql"), str):
         raise InvalidSetting(
-            "the body is no JSON object with a text sql", 'send {"sql": "SELECT …", "at": "…"}'
+            "the body is not a JSON object with a text sql", 'send {"sql": "SELECT …", "at": "…"}'
         )
     instant = value.get("at")
     if instant is not None and (isinstance(instant, bool) or not isinstance(instant, str | int)):

@@ -223,7 +223,7 @@ def _value(view: View, column: str, text: str) -> Any:
         return pa.scalar(text).cast(kinds[column]).as_py()
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         raise InvalidSetting(
-            f"{text!r} is no {kinds[column]}, as the column {column} of {view.name}",
+            f"{text!r} is not {kinds[column]}, the type of the column {column} of {view.name}",
             "write the value as SQL does; or ask in SQL: /query",
         ) from None
 

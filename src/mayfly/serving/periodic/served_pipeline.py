@@ -200,7 +200,7 @@ class ServedPipeline:
         if pending.answer is None:
             raise pending.error or StaleAnswer("the server was stopped", "ask again")
         answer = pending.answer
-        missing = ("the window reaches back behind what is kept",) if answer.partial else ()
+        missing = ("the window reaches back further than what is kept",) if answer.partial else ()
         return QueryAnswer(answer.rows, answer.as_of, missing, self.version)
 
     def ask(self, sql: str, *, timeout: int = 0) -> PendingAnswer | None:

@@ -495,5 +495,5 @@ def _in_unit(name: str, frame: DataFrame, time: str, unit: str) -> DataFrame:
     form = UNITS.get(unit.upper())
     if form is None:
         units = ", ".join(unit_name.lower() for unit_name in UNITS)
-        raise InvalidSetting(f"stream {name}: {unit!r} is no unit of time", f"use one of {units}")
+        raise InvalidSetting(f"{name}: {unit!r} is not a unit of time", f"use one of {units}")
     return frame.selectExpr("*", f"{form.format(quoted(time))} AS {EVENT_TIME}")

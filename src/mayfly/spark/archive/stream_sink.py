@@ -358,7 +358,7 @@ class ArchiveSink:
         raise InvalidSetting(
             f"the sink {self.staging.name} of {self.archive.repository.directory.address} is fed "
             "by another streaming query: its checkpoint is new, so its batches are numbered anew, "
-            "and what was archived would come again or be taken for done",
+            "and rows could be archived twice or left out",
             "start the query with its old checkpoint, or give the sink another name",
         )
 

@@ -79,7 +79,7 @@ def _printed(stderr: str) -> str:
     if thrown := [match[1] for line in lines if (match := _THROWN.match(line))]:
         return str(thrown[-1])
     messages = (line.strip() for line in lines if line.strip() and not line.startswith(_NOISE))
-    return next(messages, "its Java process ended without a word")
+    return next(messages, "its Java process ended without a message")
 
 
 def _blamed(text: str, settings: Mapping[str, str]) -> list[str]:

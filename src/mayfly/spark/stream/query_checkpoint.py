@@ -96,7 +96,7 @@ class RegisteredQueries:
             raise UnsupportedFormat(
                 f"the checkpoint {self.repository.directory.address} has states that no operator "
                 f"of its queries goes on from: {', '.join(names)}",
-                "the queries would begin anew without a word: use the version of Mayfly that wrote "
+                "the queries would begin anew unnoticed: use the version of Mayfly that wrote "
                 "them, or a new checkpoint",
             )
 
@@ -217,7 +217,7 @@ def opened(root: str, *, sync: bool, buckets: int | None = None) -> Repository:
     if "queries" not in stored:
         raise UnsupportedFormat(
             f"the checkpoint {root} is one of a window join as an earlier version of Mayfly ran it",
-            "its states cannot be gone on from: use a new checkpoint directory, from which the "
+            "its states cannot be continued: use a new checkpoint directory, from which the "
             "sources are read again, or finish with the version that wrote it",
         )
     check_format(root, stored)

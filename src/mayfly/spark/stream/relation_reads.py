@@ -99,11 +99,11 @@ def _other_relation(name: str, commands: Sequence[str]) -> InvalidSetting:
     problem = f"the relation {name} is not the one this checkpoint has read"
     if not commands:
         return InvalidSetting(
-            problem, "leave what filled it as it was, and add INSERT, UPDATE or DELETE behind it"
+            problem, "leave what filled it as it was, and add INSERT, UPDATE or DELETE after it"
         )
     count = f"{len(commands)} commands" if len(commands) > 1 else "a command"
     return InvalidSetting(
-        f"{problem}: {count} changed it behind what the program says (the last: {commands[-1]}), "
+        f"{problem}: {count} changed it after what the program says (the last: {commands[-1]}), "
         "so a statement that is new in the program would come before them",
         "take what is new out of the program and give it to the checkpoint with mayfly control "
         "change (from Python run.control.change)",

@@ -187,6 +187,6 @@ def check_threads() -> None:
     """Refuse a Spark whose jobs may be run by another thread than the one that describes them."""
     if os.environ.get("PYSPARK_PIN_THREAD", "true").lower() != "true":
         raise InvalidSetting(
-            "PYSPARK_PIN_THREAD is off: the limits of a batch may reach another one",
+            "PYSPARK_PIN_THREAD is off: a batch may get the limits of another one",
             "leave it out of the environment",
         )

@@ -174,7 +174,7 @@ def test_errors_come_out_of_the_client(server: RunningServer) -> None:
         server.client.query("SELECT user FROM recent", as_of=LAST + 1)
     with pytest.raises(MayflyError, match="SELECT usr FROM recent"):
         server.client.query("SELECT usr FROM recent")
-    with pytest.raises(InvalidSetting, match="no address"):
+    with pytest.raises(InvalidSetting, match="not the address"):
         Client("localhost:1")
     with pytest.raises(StorageError, match="does not answer"):
         Client("http://127.0.0.1:1").status()

@@ -117,7 +117,7 @@ def test_a_name_tells_more_than_a_value() -> None:
 
 def test_if_no_setting_is_known_to_blame_all_are_named() -> None:
     found = told(failed_start(EXITED, "", None, {"a.b": "10", "c.d": "20"}))
-    assert "the settings a.b, c.d: its Java process ended without a word" in found.message
+    assert "the settings a.b, c.d: its Java process ended without a message" in found.message
     assert found.hint == "fix or leave out --conf a.b --conf c.d"
 
 
