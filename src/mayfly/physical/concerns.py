@@ -31,6 +31,7 @@ from mayfly.physical.pane_limits import obstacle
 from mayfly.physical.pane_sources import PaneSource, call_parts
 from mayfly.physical.session_totals import groups_sessions, is_per_window, partition_of
 from mayfly.physical.slides import in_panes, rows_because, runnable, slid_window
+from mayfly.plan.aging_calls import decays
 from mayfly.plan.derived_stream import Derived
 from mayfly.plan.expressions import Literal
 from mayfly.plan.finished_operators import Finished, InWindows
@@ -226,6 +227,8 @@ class _Foresight:
         match node:
             case RelationJoin():
                 return node.retroactive
+            case GroupAggregate() if decays(node):
+                return False
             case Over(appends=True, calls=calls):
                 return any(call.reach is FrameReach.ALL for call in calls)
             case AsofJoin(appends=appends):
