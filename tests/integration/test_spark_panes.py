@@ -143,8 +143,7 @@ def test_panes_of_other_predicates_answer_after_a_death(
     runs = check_queries(spark, tmp_path, queries, batches, monkeypatch)
     stored = runs["q0"].runner.repository.current().properties["queries"]
     sides = {
-        name: [len(side) for side in query.get("cover") or ()]
-        for name, query in stored.items()
+        name: [len(side) for side in query.get("cover") or ()] for name, query in stored.items()
     }
     assert sides["only_a"] == [1, 1], sides
     assert sides["largest"] == [2, 0], sides

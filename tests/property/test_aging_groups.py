@@ -245,3 +245,17 @@ def test_rows_of_one_instant_have_an_order() -> None:
         run.finish()
         answers.add(run.snapshot(4).to_pylist()[0]["s"])
     assert len(answers) == 1
+
+
+def test_having_decides_about_the_only_group_from_the_beginning() -> None:
+    session = LocalSession()
+    session.execute("CREATE STREAM t (ts BIGINT, v BIGINT) FROM parquet('x') TIMESTAMP BY ts")
+    count = "DECAYED_COUNT(*, INTERVAL 5 us) AS n"
+    for limit, expected in (("> 0.9", [[], [2.0], [1.0], []]), ("< 0.9", [[0.0], [], [], [0.5]])):
+        where = f"WHERE v > 0 HAVING n {limit}"
+        run = session.query(f"SELECT {count} FROM t [UNBOUNDED SLIDE 5 us] {where}")
+        for ts, v in (([1, 3], 0), ([5, 5], 1), ([16], 1)):
+            run.feed({"t": pa.table({"ts": ts, "v": [v] * len(ts)})})
+        run.finish()
+        answers = [run.snapshot(at).to_pylist() for at in (4, 5, 10, 15)]
+        assert [[row["n"] for row in rows] for rows in answers] == expected, limit

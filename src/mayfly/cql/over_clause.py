@@ -24,6 +24,7 @@ from mayfly.cql.stream_time import is_column, orders_of_arrival, stream_time, ti
 from mayfly.cql.users_calls import users_aggregate
 from mayfly.cql.written_calls import WrittenCall, call_of
 from mayfly.patterns import Kind
+from mayfly.plan.aging_calls import DECAYED
 from mayfly.plan.expressions import Column, Expression, Literal, as_type
 from mayfly.plan.frequent_call import APPROXIMATE, EXACT
 from mayfly.plan.logical_operators import Node, SortKey
@@ -228,6 +229,10 @@ class _OverBinder:
         if users_aggregate(node) is not None:
             problem = f"{node.name} cannot be used with OVER"
             hint = "group by k over a window of the stream: aggregates of your own are for groups"
+            raise self._error(window, problem, hint)
+        if name in DECAYED:
+            problem = f"{node.name.upper()} cannot stand before OVER"
+            hint = "group over s [UNBOUNDED SLIDE 1 MIN]: it is answered at every refresh"
             raise self._error(window, problem, hint)
         if name not in _OWN and name not in AGGREGATES:
             hint = _UNKNOWN.get(name, "aggregates, ROW_NUMBER, RANK, DENSE_RANK, LAG, LEAD, "

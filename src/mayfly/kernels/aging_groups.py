@@ -21,7 +21,7 @@ from mayfly.arrays import compute as pc
 from mayfly.arrays.order import Int64s, places_in, stable_order
 from mayfly.kernels.aging_values import Aging, AgingAnswers, AgingRows, aging_of
 from mayfly.kernels.codes import adjacent_equal, check_codes, group_codes, unsigned_zeros
-from mayfly.kernels.delta import END, ID, LIFE, Delta, mixed_ids, with_numbers
+from mayfly.kernels.delta import END, ID, Delta, mixed_ids, with_numbers
 from mayfly.kernels.interval import Interval
 from mayfly.kernels.kept_rows import KeptRows, Shape, rows_with
 from mayfly.kernels.lifetime_rows import CODE, Bools, chosen, numbers, whole
@@ -281,7 +281,8 @@ class AgingGroups(Alone):
             return Delta(self._opening(until), nothing.cut), after
         if not answered:
             return nothing, after
-        ended = with_numbers(self._opening(NEVER), **{END: np.full(1, until)[: len(LIFE)]})
+        opening = self._opening(NEVER)  # no row, if HAVING is against it
+        ended = with_numbers(opening, **{END: np.full(opening.num_rows, until)})
         return Delta(nothing.born, ended.select(nothing.cut.schema.names)), after
 
     def _kept(
