@@ -265,7 +265,7 @@ def _values_of_outputs(
 def _is_aggregated(query: exp.Expr) -> bool:
     parent = query.parent
     while parent is not None and not isinstance(parent, exp.Query):
-        if is_aggregate(parent) or isinstance(parent, exp.Filter):
+        if is_aggregate(parent):
             return True
         parent = parent.parent
     return False
