@@ -14,10 +14,9 @@ import pyarrow as pa
 
 from mayfly.lifetime import format_micros
 from mayfly.plan.catalog import Catalog, StreamDefinition
-from mayfly.plan.expressions import Column
-from mayfly.plan.logical_operators import Output, OutputKind, Project, StreamScan
 from mayfly.plan.window_kinds import Now, Range, Window
 from mayfly.serving.tables import View
+from mayfly.serving.whole_rows import whole_rows
 
 
 @dataclass(frozen=True)
@@ -72,7 +71,7 @@ def kept_streams(views: Iterable[View], catalog: Catalog) -> dict[str, KeptStrea
     """By name, each with the view that keeps its rows longest."""
     streams: dict[str, KeptStream] = {}
     for view in views:
-        scan = _whole_rows(view.plan)
+        scan = whole_rows(view.plan)
         definition = None if scan is None else catalog.lookup(scan.stream)
         if scan is None or not isinstance(definition, StreamDefinition):
             continue
@@ -84,19 +83,3 @@ def kept_streams(views: Iterable[View], catalog: Catalog) -> dict[str, KeptStrea
         if before is None or before.duration < scan.window.duration:
             streams[definition.name] = KeptStream(definition, view, scan.window.duration)
     return streams
-
-
-def _whole_rows(plan: Output) -> StreamScan | None:
-    """The scan of a plan that passes its rows on as they are."""
-    node = plan.child
-    if plan.kind is not OutputKind.VIEW or not isinstance(node, Project):
-        return None
-    scan = node.child
-    if not isinstance(scan, StreamScan) or not isinstance(scan.window, Range):
-        return None
-    plain = all(
-        isinstance(output.expression, Column) and output.expression.name == output.name
-        for output in node.outputs
-    )
-    passing = scan.window.slide is None and not scan.window.internal
-    return scan if plain and passing else None

@@ -23,7 +23,9 @@ class AnswerPositions(dict[str, int]):
         super().__init__(_stored(directory, identity))
         self.directory, self.identity, self.note = directory, identity, note
         self._written = dict(self)
-        self._failed = False
+        self._failed = self._shared = False
+        self._value: dict[str, Any] | None = None
+        """What was written last."""
 
     def advance(self, query: str, as_of: int) -> None:
         self[query] = max(as_of, self.get(query, as_of))
@@ -36,8 +38,15 @@ class AnswerPositions(dict[str, int]):
         value = {IDENTITY: self.identity, AS_OF: now, MEASURED: measured or {}}
         data = json.dumps(value).encode()
         try:
+            known = self._value is None or self._shared
+            if not known and _file(self.directory) != self._value:
+                self._shared = True
+                self.note(
+                    "another server answers the queries of this checkpoint, too: each answers all, "
+                    "and the next one goes on from where either was"
+                )
             self.directory.replace(FILE, data)
-            self._written = now
+            self._written, self._value = now, value
         except (OSError, MayflyError) as error:
             if not self._failed:
                 self.note(f"a next server will not know what was answered: {error}")

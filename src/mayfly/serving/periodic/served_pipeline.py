@@ -23,7 +23,7 @@ import pyarrow as pa
 from mayfly.checkpoint.result_folders import IDENTITY
 from mayfly.cql import CqlError, bind_query
 from mayfly.errors import InvalidSetting, MayflyError, StaleAnswer, VersionExpired
-from mayfly.lifetime import Duration, duration, format_micros, in_zone
+from mayfly.lifetime import Duration, duration, in_zone
 from mayfly.periodic.isolation import BrokenHistory
 from mayfly.periodic.scheduling import LatenessReport
 from mayfly.periodic.server import PendingAnswer, ServedAnswer
@@ -41,7 +41,7 @@ from mayfly.serving.periodic.served_load import (
     measured_by_stream,
     stretch_of,
 )
-from mayfly.serving.periodic.served_window import PaneGrid
+from mayfly.serving.periodic.served_window import PaneGrid, rows_missing
 from mayfly.serving.periodic.server_options import checked_choices
 from mayfly.serving.periodic.stored_query import StoredQuery, bound_query
 from mayfly.serving.periodic.work_meter import WorkMeter
@@ -352,7 +352,8 @@ class ServedPipeline:
         before, self.refused = self.refused, {}
         with in_zone(reader.zone):
             for name, query in self._stored_queries(reader).items():
-                problem = _obstacle(query, reader)
+                kept = reader.kept_streams.get(query.stream)
+                problem = rows_missing(query, 0 if kept is None else kept.duration)
                 if problem:
                     self.refused[name] = problem
                 else:
@@ -477,17 +478,3 @@ class ServedPipeline:
 def _kind(query: StoredQuery) -> tuple[Any, ...]:
     """What makes it another one to serve."""
     return query.group, query.serve, query.text
-
-
-def _obstacle(query: StoredQuery, reader: PipelineReader) -> str:
-    """Why a query cannot be served, nothing if it can."""
-    if not query.serve.scan.of_rows:
-        return ""
-    kept = reader.kept_streams.get(query.stream)
-    if kept is not None and kept.duration >= query.length:
-        return ""
-    length = format_micros(query.length)
-    return (
-        f"SCAN {query.serve.scan.value} reads the rows of {query.stream} over {length}, which are "
-        f"not kept: declare KEEP {length} on {query.stream}"
-    )

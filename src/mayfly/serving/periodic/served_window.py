@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from math import gcd
 
+from mayfly.lifetime import format_micros
 from mayfly.plan.serving_terms import ServeClause
 from mayfly.plan.window_kinds import Range
 
@@ -76,3 +77,14 @@ class ServedWindow(ABC):
         """How many panes are to be held for it."""
         more = self.period if self.serve.scan.incremental else 0
         return (self.length + more) // self.pane
+
+
+def rows_missing(query: ServedWindow, kept: int) -> str:
+    """Why a query cannot read the rows of its window, which are kept so long; nothing if it can."""
+    if not query.serve.scan.of_rows or kept >= query.length:
+        return ""
+    length = format_micros(query.length)
+    return (
+        f"SCAN {query.serve.scan.value} reads the rows of {query.stream} over {length}, which are "
+        f"not kept: declare KEEP {length} on {query.stream}"
+    )

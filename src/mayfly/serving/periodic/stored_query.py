@@ -29,8 +29,9 @@ from mayfly.physical.compiler import compile_plan
 from mayfly.physical.program import Program, Task
 from mayfly.physical.shared_program import canonical, shared
 from mayfly.physical.slides import in_panes, outer_slide
+from mayfly.plan.aging_calls import is_bounded
 from mayfly.plan.catalog import Catalog
-from mayfly.plan.logical_operators import Output, StreamScan
+from mayfly.plan.logical_operators import GroupAggregate, Node, Output, StreamScan
 from mayfly.plan.window_kinds import Range
 from mayfly.serving.periodic.served_window import ServedWindow
 from mayfly.storage.segment import EXP, TS
@@ -121,9 +122,9 @@ def bound_query(
     output = chosen_plan.plan
     assert isinstance(output, Output)
     kept = compile_plan(canonical(output), catalog, strict=chosen_plan.strict)
-    answering = compile_plan(
-        replace(in_panes(canonical(output)), serve=None), catalog, strict=chosen_plan.strict
-    )
+    panes = in_panes(canonical(output)).transform(_counted)
+    assert isinstance(panes, Output)
+    answering = compile_plan(replace(panes, serve=None), catalog, strict=chosen_plan.strict)
     together = shared({name: kept}, {name: entry.get("since")}, {name: entry.get("entry")})
     program = together.members[0].program
     store, reader = "", ""
@@ -138,6 +139,14 @@ def bound_query(
         name, plan.serve, scan.stream, window, text, kept, answering, (store, reader),
         group=(store, MIN_TIME),
     )  # fmt: skip
+
+
+def _counted(node: Node) -> Node:
+    """Panes are counted and summed exactly; a histogram of them would need their rows."""
+    if not isinstance(node, GroupAggregate):
+        return node
+    calls = tuple(call.exact if is_bounded(call) else call for call in node.aggregates)
+    return replace(node, aggregates=calls)
 
 
 def _shown(panes: pa.Table, as_of: int, length: int) -> PaneRows:
