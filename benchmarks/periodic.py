@@ -17,8 +17,9 @@ refresh of every query; a wrong answer ends the benchmark.
 
 One grouped SUM is timed besides at windows of 10, 60 and 288 slides, at two sizes, beside window()
 and Flink. What is recorded already for the same configuration is kept, each result with its commit,
-so a record is made in pieces: ``--minutes`` begins nothing that would probably end later, and
-``--task``, ``--runner`` choose. ``--again`` measures anew. A run that was ended stays recorded.
+so a record is made in pieces: ``--minutes`` begins nothing that would probably end later, ``--task``
+and ``--runner`` choose. ``--again`` measures anew. ``--limit`` ends a runner after so many seconds;
+that it was ended is recorded.
 
     python -m benchmarks.periodic --record periodic --minutes 6 --task "240 queries"
     python -m benchmarks.periodic --small
@@ -151,7 +152,9 @@ def tasks(load: Load, counts: tuple[int, ...], only: list[str], small: bool) -> 
     return listed
 
 
-def timed(task: Task, root: Path, clock: Clock, expected_seconds: float) -> dict[str, Any]:
+def timed(
+    task: Task, root: Path, clock: Clock, expected_seconds: float, limit: float | None
+) -> dict[str, Any]:
     if not clock.has(expected_seconds):
         print(f"{task.name:34} {task.runner:10} left out: no time", flush=True)
         return {"left_out": "no time"}
@@ -159,7 +162,8 @@ def timed(task: Task, root: Path, clock: Clock, expected_seconds: float) -> dict
     if not folder.exists():
         generate(task.load, folder)
     before = machine()["load_average"]
-    result = in_child(task.runner, list(task.queries), task.load, folder, root, clock.left)
+    ends = min((seconds for seconds in (clock.left, limit) if seconds is not None), default=None)
+    result = in_child(task.runner, list(task.queries), task.load, folder, root, ends)
     result.pop("answers", None)
     result |= {"commit": commit(), "load_average": before}
     if "batch_seconds" not in result:
@@ -172,9 +176,13 @@ def timed(task: Task, root: Path, clock: Clock, expected_seconds: float) -> dict
 
 
 def measure(
-    listed: list[Task], minutes: float | None, results: dict[str, Any], again: bool = False
+    listed: list[Task],
+    minutes: float | None,
+    results: dict[str, Any],
+    again: bool = False,
+    limit: float | None = None,
 ) -> None:
-    """Add to results what they lack."""
+    """Add to results what they lack; ``limit``: end a runner after so many seconds."""
     root, clock = Path(tempfile.mkdtemp(prefix="mayfly-periodic-")), Clock(minutes)
     missing = [
         task
@@ -189,7 +197,7 @@ def measure(
         last: dict[str, float] = {}
         for task in missing:
             began = time.monotonic()
-            result = timed(task, root, clock, last.get(task.runner, 20.0))
+            result = timed(task, root, clock, last.get(task.runner, 20.0), limit)
             last[task.runner] = time.monotonic() - began
             results.setdefault(task.name, {})[task.runner] = result
     finally:
@@ -234,6 +242,7 @@ def main() -> None:
     parser.add_argument("--runner", action="append", choices=list(RUNNERS))
     parser.add_argument("--task", action="append", help="how a task begins: d/s, 240 queries")
     parser.add_argument("--minutes", type=float, help="end after so many minutes")
+    parser.add_argument("--limit", type=float, help="end a runner after so many seconds")
     parser.add_argument("--again", action="store_true", help="measure what is recorded anew")
     parser.add_argument("--record", help="name of the JSON file under benchmarks/results")
     for name in ("child", "data", "work", "given"):
@@ -256,7 +265,7 @@ def main() -> None:
     of = {name: list(some) for name, some in COUNTS_OF.items()}
     configuration = {**asdict(load), "counts": list(counts), "counts_of": of, "large": LARGE}
     results = measured_before(options.record, configuration) if options.record else {}
-    measure(listed, options.minutes, results, options.again)
+    measure(listed, options.minutes, results, options.again, options.limit)
     results["summary"] = summary(results)
     for name, figure in results["summary"].items():
         print(f"{name}: {figure:.4g}")
