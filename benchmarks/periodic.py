@@ -17,9 +17,9 @@ refresh of every query; a wrong answer ends the benchmark.
 
 One grouped SUM is timed besides at windows of 10, 60 and 288 slides, at two sizes, beside window()
 and Flink. What is recorded already for the same configuration is kept, each result with its commit,
-so a record is made in pieces: ``--minutes`` begins nothing that would probably end later, ``--task``
-and ``--runner`` choose. ``--again`` measures anew. ``--limit`` ends a runner after so many seconds;
-that it was ended is recorded.
+so a record is made in pieces: ``--minutes`` begins nothing that would probably end later,
+``--task`` and ``--runner`` choose. ``--again`` measures anew. ``--limit`` ends a runner after so
+many seconds; that it was ended is recorded.
 
     python -m benchmarks.periodic --record periodic --minutes 6 --task "240 queries"
     python -m benchmarks.periodic --small
