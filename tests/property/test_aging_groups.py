@@ -18,11 +18,17 @@ from hypothesis import strategies as st
 
 from mayfly.cql import catalog_after, parse
 from mayfly.errors import BadInput
+from mayfly.lifetime import NEVER
+from mayfly.optimizer.rules.share_panes import SHARING
 from mayfly.runtime.local_session import LocalSession
+from mayfly.spark.stream.query_checkpoint import WHOLE_FROM
 from tests.property.shared_runs import results_of, runner_of
+from tests.property.test_joint_readers import spread
+from tests.property.test_pane_sharing import Pipeline
 from tests.property.test_panes import (
     DECLARED,
     SCHEMA,
+    Query,
     Row,
     admitted,
     database,
@@ -179,6 +185,41 @@ def test_histograms_lie_around_the_exact_answer(seed: int) -> None:
                     continue
                 assert low <= value <= high, (cql, at, key)
                 assert abs(about - value) <= ERROR * value + 0.5, (cql, at, key)
+
+
+class Histograms(Query):
+    """So small an error that counts of few rows are exact."""
+
+    @property
+    def cql(self) -> str:
+        return super().cql.replace("COUNT(*)", "APPROX_COUNT(*, 0.02)")
+
+
+@some
+@given(seed=st.integers(0, 2**48))
+def test_histograms_of_queries_that_come_later_say_from_when_they_are_whole(seed: int) -> None:
+    """States move to other numbers of buckets on the way."""
+    rng, scale = Random(seed), 25
+    batches = random_batches(rng, rng.randint(3, 6), (0, 1, 4))
+    for row in (row for batch in batches for row in batch):
+        row["ts"] *= scale
+    asked = [
+        Histograms(rng.choice(KEYS), ("COUNT(*)",), rng.choice(PREDICATES), 500, period, 0)
+        for period in (1, 1, rng.choice((1, 60)))
+    ]
+    with tempfile.TemporaryDirectory() as folder:
+        pipeline = Pipeline(folder, rng.randint(1, 3), SHARING)
+        pipeline.begin({"first": asked[0]})
+        late = rng.randrange(1, len(batches))
+        for number, batch in enumerate(batches):
+            if number == late:
+                pipeline.add({"later": asked[1], "seldom": asked[2]})
+            pipeline.feed(batch)
+            if rng.random() < 0.3:
+                spread(pipeline, rng.randint(1, 3))
+        for name, entry in pipeline.entries.items():
+            assert (entry.get(WHOLE_FROM) or 0) < NEVER, name
+        pipeline.check(admitted(batches), rng)
 
 
 def test_histograms_are_much_smaller_than_what_they_count() -> None:

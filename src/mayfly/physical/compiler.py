@@ -363,13 +363,14 @@ class _Compiler:
 
     def _aging(self, node: GroupAggregate, window: Range | None) -> Task:
         """A summary of each group, asked at every refresh, in the place of its rows."""
-        from mayfly.physical.aging_plan import aging_groups, all_rows
+        from mayfly.physical.aging_plan import aging_groups, rows_at_their_times
 
         if self.serve:
             from mayfly.physical.served_plan import cannot_serve
 
             raise cannot_serve("decayed sums have no panes")
-        return aging_groups(node, self.task(label_plan(all_rows(node), self.weak_distinct)), window)
+        rows = label_plan(rows_at_their_times(node, window), self.weak_distinct)
+        return aging_groups(node, self.task(rows), window)
 
     def _paned(self, labelled: Labelled, node: GroupAggregate, window: Range) -> Task:
         """Partial values of panes in the place of rows."""
