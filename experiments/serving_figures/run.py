@@ -1,6 +1,6 @@
 """Thesis Figures 7.8 to 7.14 (isolation) and 8.7 to 8.10 (schedules), on clocks that work drives.
 
-    python -m experiments.serving_figures.run [isolation schedules] [--out DIR] [--small]
+    python -m experiments.serving_figures.run [isolation schedules rate] [--out DIR] [--small]
 
 The schedulers, policies and the checker are those of the server. A read of a sub-window, or a
 merge, takes a unit of time, so the figures are the same on every machine; benchmarks/served.py
@@ -19,7 +19,7 @@ from typing import Any
 
 from benchmarks.measure import commit
 from experiments.serving_figures.scans import POLICIES, ScanRun
-from experiments.serving_figures.schedules import measured
+from experiments.serving_figures.schedules import measured, measured_at_one_rate
 from experiments.serving_figures.trends import isolation_trends, schedule_trends
 
 HERE = Path(__file__).parent
@@ -56,7 +56,7 @@ def isolation(config: dict[str, Any]) -> list[dict[str, Any]]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="Thesis Figures 7.8 to 7.14 and 8.7 to 8.10")
-    parser.add_argument("parts", nargs="*", default=["isolation", "schedules"])
+    parser.add_argument("parts", nargs="*", default=["isolation", "schedules", "rate"])
     parser.add_argument("--out", type=Path, default=HERE / "results")
     parser.add_argument("--no-plots", action="store_true")
     parser.add_argument("--small", action="store_true", help="Few windows and updates, one run.")
@@ -65,6 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if options.small:
         config["isolation"] |= {"windows": [10, 40], "runs": 1}
         config["schedules"] |= {"queries": [5, 10], "updates": 300}
+        config["rate"] |= {"queries": [5, 10], "updates": 100}
     options.out.mkdir(parents=True, exist_ok=True)
     if "isolation" in options.parts:
         points = isolation(config["isolation"])
@@ -87,6 +88,22 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
             name = "figures_8.7_8.8" if rate == "low" else "figures_8.9_8.10"
             draw(name, points, "queries", ("throughput", "latency"), options.out)
+    for rate, factor in (("low", 1), ("high", 2)) if "rate" in options.parts else ():
+        points, trends = [], []
+        for passes in (False, True):
+            own = measured_at_one_rate(config["rate"], factor, passes=passes)
+            suffix = ", with a pass over the counters of each window" if passes else ""
+            trends += [
+                {**trend, "claim": trend["claim"] + suffix} for trend in schedule_trends(own, rate)
+            ]
+            points += own
+        record(options.out, f"rate_{rate}", config, points, trends)
+        if not options.no_plots:
+            from experiments.serving_figures.plots import draw
+
+            merging = [point for point in points if not point["passes"]]
+            name = f"figures_{'8.7_8.8' if rate == 'low' else '8.9_8.10'}_at_one_rate"
+            draw(name, merging, "queries", ("throughput", "latency"), options.out)
 
 
 def record(
