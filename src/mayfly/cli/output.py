@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from datetime import datetime
@@ -25,6 +26,8 @@ REFUSED = 2
 """The exit code when a call makes no sense or cannot be carried out."""
 LIKE_A_TERMINAL = ("FORCE_COLOR", "TTY_COMPATIBLE")
 """Variables by which rich draws for a terminal where there is none."""
+USEFUL, BETWEEN = 12, 3
+"""Letters of a column that say something, and those between two columns of a drawn table."""
 _SPARK = ("pyspark.", "py4j.")
 
 
@@ -57,9 +60,13 @@ def print_json(value: Any) -> None:
 def print_table(
     header: Sequence[str], rows: Sequence[Sequence[str | Text]], right: Sequence[str] = ()
 ) -> None:
-    """Print a table as wide as the terminal; in a pipe, two blanks between columns, nothing cut."""
-    if not on_terminal() and not any(name in os.environ for name in LIKE_A_TERMINAL):
-        for line in aligned(header, [[str(cell) for cell in row] for row in rows], right):
+    """Print a table as wide as the terminal; in a pipe, or on a terminal that is too narrow for its
+    columns, two blanks between columns, nothing cut."""
+    plain_rows = [[str(cell) for cell in row] for row in rows]
+    drawn = on_terminal() or any(name in os.environ for name in LIKE_A_TERMINAL)
+    least = _least_width([list(header), *plain_rows], [name in right for name in header])
+    if not drawn or least > shutil.get_terminal_size().columns:
+        for line in aligned(header, plain_rows, right):
             typer.echo(line)
         return
     # Here: a pipe is written to without it.
@@ -77,6 +84,13 @@ def print_table(
     for row in rows:
         table.add_row(*row)
     console.print(table)
+
+
+def _least_width(rows: Sequence[Sequence[str]], whole: Sequence[bool]) -> int:
+    """Of a drawn table, in which columns that are not shown whole are still of use."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    shown = (width if own else min(width, USEFUL) for width, own in zip(widths, whole, strict=True))
+    return sum(shown) + BETWEEN * (len(widths) - 1)
 
 
 def aligned(

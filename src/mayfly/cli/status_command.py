@@ -35,7 +35,7 @@ def status_command(
     with refusals():
         if watch is not None and not 0 < watch < float("inf"):
             raise InvalidSetting(f"--watch {watch:g}", "give a number of seconds larger than 0")
-        if checkpoint.suffix == ".cql" and checkpoint.is_file():
+        if checkpoint.suffix == ".cql" and not checkpoint.is_dir():
             # Here: to read a file takes the language, to read figures does not.
             from mayfly.serving.pipeline_places import existing_checkpoint_of
 

@@ -44,11 +44,15 @@ def checkpoint_of(file: Place) -> Path:
 
 def existing_checkpoint_of(file: Place) -> Path:
     """Of a file that was run before: it must be there."""
+    if not Path(file).is_file():
+        raise StorageError(
+            f"there is no file {os.fspath(file)}", "name a pipeline file, or a checkpoint"
+        )
     checkpoint = checkpoint_of(file)
     if not Repository.exists(checkpoint):
         raise StorageError(
             f"{os.fspath(file)} has no checkpoint yet: there is none at {checkpoint}",
-            "run it: mayfly run FILE; or name the checkpoint it runs on",
+            f"run it: mayfly run {os.fspath(file)}; or name the checkpoint it runs on",
         )
     return checkpoint
 

@@ -316,13 +316,13 @@ class PipelineReader:
     def explain(self, query: str) -> Explanation | OneTimeExplanation:
         """The plan of a query of the pipeline, by its name, or of a one-time query."""
         with in_zone(self.zone):
-            view = self.views.get(query)
-            if view is None:
+            if query not in self.views and not text("the query", query).isidentifier():
                 return self._plan(query).explain()
+            view = self._view(query)
             # Here: to draw a plan takes all operators.
             from mayfly.physical.explain.explainer import explain
 
-            stored = self.manifest.properties[QUERIES][query]
+            stored = self.manifest.properties[QUERIES][view.name]
             way = Strategy.named(stored.get("strategy", "UPA"))
             return explain(view.plan, self.catalog, view.text, strategy=way)
 

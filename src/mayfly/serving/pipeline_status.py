@@ -99,8 +99,8 @@ def check_pipeline(checkpoint: str | os.PathLike[str], manifest: Manifest) -> No
     if QUERIES not in manifest.properties:
         raise InvalidSetting(
             f"{os.fspath(checkpoint)} holds no queries of a pipeline",
-            "name the checkpoint that `mayfly run` was given; of archives, "
-            "`mayfly archive status` tells",
+            "name the checkpoint that `mayfly run` was given; archives are asked by "
+            "`mayfly sql`, and `mayfly archive status` tells their figures",
         )
 
 

@@ -141,7 +141,7 @@ class Repository:
                 raise repository._lost_all()
             raise StorageError(
                 f"there is no Mayfly directory at {repository.directory.address}",
-                "check the path, or create one there",
+                "check the path: mayfly run makes a checkpoint, mayfly archive create an archive",
             )
         return repository
 

@@ -208,6 +208,7 @@ def test_names_and_keywords_are_completed(checkpoint: Path) -> None:
     assert completed("SELECT user FROM tot") == ["totals"]
     assert completed("SELECT cli") == ["clicks"]
     assert completed("sel") == ["SELECT"]
+    assert completed("SELECT a FROM b le") == ["LEFT JOIN"]
     assert completed("\\wa") == ["\\watch"]
     assert completed("\\d tow") == ["towns"]
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import mayfly
+from mayfly.errors import InvalidSetting
 from mayfly.runtime.one_time_explanation import OneTimeExplanation
 from mayfly.serving.sql_session import SqlSession
 from tests.unit.serving.stored_pipelines import QUERIES, fed
@@ -88,3 +89,11 @@ def test_declared_files_are_named(tmp_path: Path) -> None:
     ((name, access),) = outcome.reads
     assert name == "s"
     assert "file" in access
+
+
+def test_a_query_that_is_not_there(checkpoint: Path) -> None:
+    reader = mayfly.open(checkpoint)
+    with pytest.raises(InvalidSetting, match="has no query totls") as refusal:
+        reader.explain("totls")
+    assert "did you mean totals?" in refusal.value.hint
+    assert repr(reader.explain("TOTALS")) == repr(reader.explain("totals"))

@@ -186,6 +186,8 @@ def test_what_is_no_pipeline_is_refused(tmp_path: Path) -> None:
         reader.view("recnt")
     with pytest.raises(StorageError, match="no Mayfly directory"):
         mayfly.open(tmp_path / "nowhere")
+    with pytest.raises(StorageError, match="there is no file"):
+        mayfly.open(tmp_path / "nowhere.cql")
     golden = Path(__file__).parents[2] / "golden" / "formats" / "checkpoint-version-5"
     with pytest.raises(UnsupportedFormat, match="start the pipeline once"):
         mayfly.open(golden).query("SELECT 1 FROM q")
