@@ -1,1 +1,1 @@
-"""Loops over arrays: compiled once, kept on disk where a folder is writable."""
+"""Arrays: Arrow and its functions, imported when they are used; sorting; compiled loops."""

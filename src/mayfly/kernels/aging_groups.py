@@ -166,10 +166,10 @@ class AgingGroups(Alone):
         if interval.is_empty:
             return state, Delta.empty(self.columns)
         stored = [run.load() for run in state.groups.runs]
-        known = rows_with([chosen(t, numbers(t, EXP) != MIN_TIME) for t in stored], self._none)
+        existing = rows_with([chosen(t, numbers(t, EXP) != MIN_TIME) for t in stored], self._none)
         fresh = _ByGroup.of(self._parts(inputs[0].born), inputs[0].born)
-        groups = self._groups(known, fresh)
-        first = interval.began if known.num_rows else fresh.first
+        groups = self._groups(existing, fresh)
+        first = interval.began if existing.num_rows else fresh.first
         refreshes = Refreshes.of(self.slide, first, interval)
         asked = AgingAnswers(groups.num_rows, listed(refreshes, self.detail, groups.num_rows))
         rows = AgingRows(places_in(numbers(groups, CODE), fresh.code), fresh.time)
@@ -207,7 +207,7 @@ class AgingGroups(Alone):
             for key, kind in zip(self.keys, kinds, strict=False)
         ]
 
-    def _groups(self, known: pa.Table, fresh: _ByGroup) -> pa.Table:
+    def _groups(self, existing: pa.Table, fresh: _ByGroup) -> pa.Table:
         """What is known of the groups so far, by code: those without a row yet have no summary."""
         heads = np.append(True, fresh.code[1:] != fresh.code[:-1])[: len(fresh.code)]
         places = pa.array(np.flatnonzero(heads))
@@ -221,7 +221,7 @@ class AgingGroups(Alone):
             name: own[name] if name in own else pa.nulls(len(codes), kind)
             for name, kind in zip(self._none.schema.names, self._none.schema.types, strict=True)
         }
-        both = pa.concat_tables([known, pa.table(blank, schema=self._none.schema)])
+        both = pa.concat_tables([existing, pa.table(blank, schema=self._none.schema)])
         both = both.combine_chunks()
         order = stable_order(numbers(both, CODE))
         code = numbers(both, CODE)[order]

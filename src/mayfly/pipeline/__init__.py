@@ -1,1 +1,1 @@
-"""Programs: what runs, how it is cut into stages, its clocks, and the in-process runner."""
+"""What a pipeline is asked to do, by its file and by commands: checked, and no Spark yet."""

@@ -141,14 +141,14 @@ class PreparedQueries:
     def _shaped(
         self, shaped: ShapedText, bind: Callable[[str], PreparedQuery]
     ) -> ShapedQuery | None:
-        known = self.shapes.pop(shaped.shape, None) or KnownShape()
-        known.met += 1
-        if known.met == 2:
-            known.query = ShapedQuery.of(shaped, bind)
-        self.shapes[shaped.shape] = known
+        shape = self.shapes.pop(shaped.shape, None) or KnownShape()
+        shape.met += 1
+        if shape.met == 2:
+            shape.query = ShapedQuery.of(shaped, bind)
+        self.shapes[shaped.shape] = shape
         while len(self.shapes) > KEPT:
             self.shapes.popitem(last=False)
-        return known.query
+        return shape.query
 
 
 def _fits(prepared: PreparedQuery, stand_ins: tuple[Constant, ...]) -> bool:

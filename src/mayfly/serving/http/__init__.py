@@ -1,1 +1,1 @@
-"""A door for programs: what a pipeline answers, over HTTP."""
+"""What a pipeline answers, over HTTP: for programs of any language."""

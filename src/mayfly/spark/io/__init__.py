@@ -1,1 +1,1 @@
-"""Sources, sinks and the data source."""
+"""Sources, sinks, and the Python code of users that they name."""
