@@ -36,7 +36,12 @@ enlist(Waves, Cells, Counts)
 
 
 class Archive:
-    """An open archive. Make one with ``create`` or ``open``."""
+    """An open archive. Make one with ``create`` or ``open``.
+
+    ``update`` takes rows in; ``probe``, ``probe_range`` and ``scan`` give them out, and ``read``
+    has more ways to; ``inspect`` tells about the archive, ``maintain`` keeps it in order;
+    ``advise`` names a better layout, ``migrate`` changes to it, ``invalidate`` declares rows void.
+    """
 
     def __init__(self, repository: Repository, executor: Executor) -> None:
         ledger = Ledger(repository, renewed=self._forget_former_files)

@@ -22,7 +22,7 @@ class Inspection(Part):
 
     def __init__(self, ledger: Ledger, erasure: Erasure) -> None:
         super().__init__(ledger)
-        self.erasure = erasure
+        self._erasure = erasure
 
     @known_settings()
     def status(self) -> ArchiveStatus:
@@ -30,7 +30,7 @@ class Inspection(Part):
         root, version = self.repository.directory.address, self.version()
         figures = status_of(root, version, self.repository.versions(), staged_figures(root))
         if figures.hidden_until is not None:
-            figures = replace(figures, erased_until=self.erasure.gone_until())
+            figures = replace(figures, erased_until=self._erasure.gone_until())
         return replace(figures, last=self.reports()[-1]) if figures.last else figures
 
     @known_settings()
@@ -44,7 +44,7 @@ class Inspection(Part):
 
     def erased_until(self) -> int:
         """Rows that expired up to this instant have left the data files."""
-        return self.erasure.erased_until()
+        return self._erasure.erased_until()
 
     @known_settings()
     def history(self) -> RetainedVersions:

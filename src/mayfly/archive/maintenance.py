@@ -30,7 +30,7 @@ class Maintenance(Part):
 
     def __init__(self, committer: Committer, erasure: Erasure) -> None:
         super().__init__(committer.ledger)
-        self.committer, self.erasure = committer, erasure
+        self._committer, self._erasure = committer, erasure
 
     @known_settings()
     def add_column(self, name: str, kind: str) -> None:
@@ -44,7 +44,7 @@ class Maintenance(Part):
         """Make a retained version the current one again, as a new version."""
         if whole("version", version) < 0:
             raise InvalidSetting(f"there is no version {version}", "history() lists the versions")
-        if version < (clean := self.erasure.first_clean()):
+        if version < (clean := self._erasure.first_clean()):
             raise InvalidSetting(
                 f"version {version} holds rows that were declared void and must be gone",
                 f"roll back to version {clean} or a later one",
@@ -72,7 +72,7 @@ class Maintenance(Part):
                 Problem(f"{STAGED}/{sink}/{problem.path}", problem.what) for problem in damage
             )
         with contextlib.suppress(CorruptFile):  # a lost manifest is named already
-            problems += self.erasure.overdue()
+            problems += self._erasure.overdue()
         return replace(verification, problems=tuple(problems))
 
     @known_settings()
@@ -97,6 +97,6 @@ class Maintenance(Part):
             raise InvalidSetting(f"keep_versions is {kept}", "keep those of 1 update or more")
         return vacuum(
             self.repository,
-            keep_versions=self.committer.versions_of(kept),
+            keep_versions=self._committer.versions_of(kept),
             grace=courtesy,
         )

@@ -46,19 +46,19 @@ class Updates(Part):
         self, committer: Committer, origin: Origin, erasure: Erasure, foresight: Foresight
     ) -> None:
         super().__init__(committer.ledger)
-        self.committer, self.origin = committer, origin
-        self.erasure, self.foresight = erasure, foresight
+        self.committer, self._origin = committer, origin
+        self._erasure, self._foresight = erasure, foresight
         self.incoming: Callable[[Any | None], Any | None] = lambda batch: batch
         """Makes of what users bring what the executor takes."""
 
     @property
     def are_counted(self) -> bool:
         """Whether it is settled from when updates are counted."""
-        return self.origin.is_settled
+        return self._origin.is_settled
 
     def count_from(self, first: int) -> None:
         """Count updates from the interval that holds ``first``, for good."""
-        self.origin.settle(first)
+        self._origin.settle(first)
 
     def begin(
         self, batch: Any | None, moment: int | None = None, *, checked: bool = False
@@ -66,7 +66,7 @@ class Updates(Part):
         """The version that an update builds on: what the last one left to be done is done, and an
         open origin is decided by the ``moment`` or the batch, whose times may be ``checked``."""
         self.committer.prepare()
-        return self.origin.propose_origin(batch, moment, checked=checked)
+        return self._origin.propose_origin(batch, moment, checked=checked)
 
     @known_settings()
     def update(
@@ -107,12 +107,12 @@ class Updates(Part):
         if turn.repeated:
             return UpdateReport(turn.update, repeated=True)
         promised = version.settings.contract.erased_within is not None
-        self.erasure.require_erasable(number, properties=properties)
-        gone = self.erasure.erased_by_last() if promised and state.update else None
+        self._erasure.require_erasable(number, properties=properties)
+        gone = self._erasure.erased_by_last() if promised and state.update else None
         began = time.perf_counter()
         reached = self._reached(batch, version, number, positions)
         planned = self._planned(batch, version, turn, reached)
-        forecast = self.foresight.foreseen(version, planned, batch)
+        forecast = self._foresight.foreseen(version, planned, batch)
         results = self.committer.execute(batch, version, planned)
         summary = total(result.summary for result in results)
         self.committer.require_admissible(summary, version.settings, number, results)
@@ -122,7 +122,7 @@ class Updates(Part):
         report = account(version, planned, summary, results)
         seconds = round(time.perf_counter() - began, 6)
         report = replace(report, transition_seconds=seconds, **forecast)
-        report, remembered = self.foresight.with_proposal(version, report)
+        report, remembered = self._foresight.with_proposal(version, report)
         following = ArchiveState(
             wave=planned.after,
             runs=planned.runs,
@@ -139,7 +139,7 @@ class Updates(Part):
         reach("archive.committed")
         prepared = self.committer.prepare()
         self.committer.prune()
-        return replace(report, **prepared, **self.erasure.erase_due())
+        return replace(report, **prepared, **self._erasure.erase_due())
 
     def _reached(
         self,
