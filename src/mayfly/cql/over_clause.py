@@ -70,9 +70,16 @@ def with_frames(context: BindingContext, block: exp.Select, scope: Scope, rows: 
         binder = _OverBinder(context, ScalarBinder(context.source, scope, "OVER"), named, times)
         spec, call = binder.bound(window)
         specs.setdefault(spec, []).append((window, call))
-    for (partition, order), members in specs.items():
+    # Rows that meet by a part of a key meet by the key as well, and travel once for both.
+    for (partition, order), members in sorted(specs.items(), key=_breadth):
         rows = _over(context, scope, rows, partition, order, members)
     return rows
+
+
+def _breadth(spec: tuple[_Spec, object]) -> tuple[bool, int]:
+    """Whole partitions of few columns first; those of all rows need one task, so they come last."""
+    (partition, _), _ = spec
+    return not partition, len(partition)
 
 
 def _named_windows(context: BindingContext, block: exp.Select) -> dict[str, exp.Window]:

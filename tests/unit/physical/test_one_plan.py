@@ -48,6 +48,11 @@ KNOWN = {
         "SELECT z.v FROM (SELECT k, v FROM s1 WHERE v > 1) [PARTITION BY k ROWS 2] z",
         2,
     ),
+    "frames of a key and of a part of it": (
+        "SELECT SUM(v) OVER (PARTITION BY k, g ORDER BY ts) AS s,"
+        " LAG(v) OVER (PARTITION BY k ORDER BY ts) AS l FROM s1",
+        1,
+    ),
     "NOT IN over NULLs": (
         "SELECT v FROM s1 [RANGE 5 s] WHERE k NOT IN (SELECT k FROM s2 [RANGE 5 s])",
         3,
