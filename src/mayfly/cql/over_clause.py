@@ -238,7 +238,7 @@ class _OverBinder:
             hint = "group by k over a window of the stream: aggregates of your own are for groups"
             raise self._error(window, problem, hint)
         if name in DECAYED:
-            problem = f"{node.name.upper()} cannot stand before OVER"
+            problem = f"{node.name.upper()} cannot be used with OVER"
             hint = "group over s [UNBOUNDED SLIDE 1 MIN]: it is answered at every refresh"
             raise self._error(window, problem, hint)
         if name not in _OWN and name not in AGGREGATES:
