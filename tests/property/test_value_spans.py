@@ -203,6 +203,25 @@ def test_small_batches_leave_no_more_rows_than_large_ones(
         assert shown(run.lifetimes(), at) == asked.answer(rows, at), at
 
 
+@pytest.mark.parametrize("without", [(), ("first-last",)])
+def test_a_value_stays_until_the_last_of_its_rows_leaves(without: tuple[str, ...]) -> None:
+    """Values come again within the window, then no more; batches are small, so rows are left out."""
+    session = LocalSession()
+    session.execute(DECLARED)
+    body = "SELECT g, COUNT(DISTINCT v) AS n FROM s [RANGE 400 us] GROUP BY g"
+    run = session.query(body, without=without)
+    rows = [
+        {"ts": ts, "g": "ab"[ts % 2], "v": ts % 40 if ts < 200 else 1000 + ts % 2}
+        for ts in range(1, 701)
+    ]
+    for batch in range(100):
+        run.feed({"s": pa.Table.from_pylist(rows[7 * batch : 7 * batch + 7], schema=SCHEMA)})
+    run.finish()
+    asked = Asked(body.replace("s [RANGE 400 us]", "{}"), 400)
+    for at in range(390, 700, 7):
+        assert shown(run.lifetimes(), at) == asked.answer(rows, at), at
+
+
 def test_of_many_rows_two_for_each_value_and_pane_are_kept() -> None:
     session = LocalSession()
     session.execute(DECLARED)
