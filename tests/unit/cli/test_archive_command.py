@@ -433,7 +433,7 @@ def test_formats_are_told_by_names_or_by_the_option(tmp_path: Path) -> None:
     assert format_of(files("a.jsonl", "b.json"), None) == "json"
     assert format_of([tmp_path], "csv") == "csv"
     for odd in (files("a.csv", "a.json"), files("a.txt"), [tmp_path]):
-        with pytest.raises(InvalidSetting, match="do not tell one format"):
+        with pytest.raises(InvalidSetting, match="do not show one format"):
             format_of(odd, None)
     with pytest.raises(InvalidSetting, match="cannot read orc files"):
         format_of(files("a.csv"), "orc")
