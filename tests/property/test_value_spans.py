@@ -205,7 +205,7 @@ def test_small_batches_leave_no_more_rows_than_large_ones(
 
 @pytest.mark.parametrize("without", [(), ("first-last",)])
 def test_a_value_stays_until_the_last_of_its_rows_leaves(without: tuple[str, ...]) -> None:
-    """Values come again within the window, then no more; batches are small, so rows are left out."""
+    """Values come again within the window, then no more; small batches leave rows out."""
     session = LocalSession()
     session.execute(DECLARED)
     body = "SELECT g, COUNT(DISTINCT v) AS n FROM s [RANGE 400 us] GROUP BY g"
