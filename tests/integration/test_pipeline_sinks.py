@@ -184,3 +184,13 @@ def test_early_ends_are_found_after_the_longest_life_has_changed(
     assert deliver(4, 51, (6, 42, None), (5, 13, 43)) == [6]
     assert deliver(5, 61, (6, 42, 52)) == []
     assert archive.maintain.verify().ok
+
+
+def test_a_served_query_has_no_changes_to_write(spark: SparkSession, tmp_path: Path) -> None:
+    session = Session(spark)
+    rows = spark.readStream.schema("ts TIMESTAMP, k INT").json(str(tmp_path))
+    session.stream("s", rows)
+    query = session.query("SERVE AS SELECT COUNT(*) AS n FROM s [RANGE 2 s SLIDE 1 s]")
+    with pytest.raises(InvalidSetting, match="is answered by a server"):
+        query.start(tmp_path / "ck", parquet=tmp_path / "out")
+    assert not (tmp_path / "ck").exists()

@@ -32,6 +32,7 @@ from mayfly.pipeline.control_log import (
     ControlLog,
 )
 from mayfly.pipeline.declared_catalog import check_name, declared_catalog
+from mayfly.pipeline.sink_checks import check_changes_of
 from mayfly.pipeline.source_checks import check_source
 from mayfly.plan.catalog import Catalog, RelationDefinition, StreamDefinition
 from mayfly.plan.logical_operators import Output, RelationScan, StreamScan
@@ -74,6 +75,7 @@ class Control(ControlLog):
         """Ask for one more query; its changes go to files under ``parquet`` if that is given."""
         expected = self.expected()
         check_addition(name, cql, set(expected.readers), expected.catalog)
+        check_changes_of(name, bind_query(cql, expected.catalog), parquet)
         folder = None if parquet is None else os.path.normpath(local_root(parquet))
         manifest = self.repository.current()
         taken = Controlled.of(manifest).folders

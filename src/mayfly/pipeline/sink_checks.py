@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from mayfly.errors import InvalidSetting
 from mayfly.plan.catalog import ArchiveDefinition, QueryDefinition, StreamDefinition
+from mayfly.plan.logical_operators import Output
 
 
 def check_sink(query: QueryDefinition) -> None:
@@ -40,4 +41,14 @@ def check_dead_letters(definition: StreamDefinition | ArchiveDefinition) -> None
             f"the dead letters of {definition.name} go to {letters.format}"
             + (" with options" if letters.options else ""),
             "write DEAD LETTERS TO parquet('folder')",
+        )
+
+
+def check_changes_of(name: str, plan: Output, written: object) -> None:
+    """Refuse to write the changes of a query with SERVE: it has none."""
+    if written and plan.serve is not None:
+        raise InvalidSetting(
+            f"{name} is answered by a server: there are no changes that a run could write",
+            "name the folder in the pipeline file: TO parquet('folder') SERVE …, use mayfly serve "
+            "--answers FOLDER or a ServedPipeline; or leave SERVE out",
         )

@@ -80,6 +80,13 @@ def test_results_do_not_go_where_a_stream_reads(tmp_path: Path) -> None:
     control.add("new", "SELECT k FROM s [RANGE 1 s]", parquet=tmp_path / "out")
 
 
+def test_a_served_query_has_no_changes_to_write(control: Control, tmp_path: Path) -> None:
+    served = "SERVE AS SELECT COUNT(*) AS n FROM s [RANGE 2 s SLIDE 1 s]"
+    with pytest.raises(InvalidSetting, match="is answered by a server"):
+        control.add("new", served, parquet=tmp_path / "out")
+    control.add("new", served)
+
+
 @pytest.mark.parametrize("name", ["bad name", "_mine", "a/b", "1st", "a.b", ""])
 def test_a_name_that_no_pipeline_could_use_is_refused(control: Control, name: str) -> None:
     with pytest.raises(InvalidSetting, match="cannot name a query") as told:

@@ -30,6 +30,7 @@ from mayfly.pipeline.commands import Commands, Reading
 from mayfly.pipeline.control_log import DECLARED
 from mayfly.pipeline.control_requests import Control
 from mayfly.pipeline.declared_catalog import check_query_name, declarations
+from mayfly.pipeline.sink_checks import check_changes_of
 from mayfly.plan.catalog import Catalog, RelationDefinition
 from mayfly.plan.logical_operators import Output, RelationScan, StreamScan
 from mayfly.plan.strategy import Joining, Strategy
@@ -299,6 +300,8 @@ class Queries:
         if (letters := settings.get("dead_letters")) is not None:
             self = replace(self, dead_letters=os.fspath(local_root(letters)))
         self = replace(self, anew=tuple(settings.get("anew", ())))
+        for name, written in {**(sinks or {}), **(archives or {})}.items():
+            check_changes_of(name, self.queries[name].bound, written)
         root, folders = absolute_address(checkpoint), sink_folders(sinks or {})
         check_streams(folders, [self.session.declared(stream) for stream in self.session.streams()])
         check_place(Directory.at(root))
