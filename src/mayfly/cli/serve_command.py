@@ -63,6 +63,9 @@ def serve_command(
     early: Annotated[
         str, typer.Option("--early", help="What runs while nothing is due: none, grid, idle.")
     ] = "grid",
+    pace: Annotated[
+        bool, typer.Option("--pace", help="Answer what is due between two panes of a commit.")
+    ] = False,
     served_memory: Annotated[
         int, typer.Option("--served-memory", help="MB that panes of served queries may take.")
     ] = 1024,
@@ -110,6 +113,7 @@ def serve_command(
             schedule,
             isolation,
             early,
+            pace,
             sinks,
             served_memory * MEGABYTE,
         )

@@ -95,6 +95,26 @@ def test_what_runs_early_is_chosen(tmp_path: Path) -> None:
     assert counts["idle"] > counts["none"] > 1
 
 
+@pytest.mark.parametrize("pace", [False, True])
+def test_panes_of_one_commit_are_answered_one_by_one_where_that_is_asked_for(
+    tmp_path: Path, pace: bool
+) -> None:
+    run = ServedRun(tmp_path / "ck", {"q": case()})
+    run.feed(random_rows(Random(1), 0, 9))
+    run.feed([{"ts": 9 * SECOND, "a": "u", "b": 2, "x": 1}])
+    served = ServedPipeline(tmp_path / "ck", pace=pace)
+    run.follow(served)
+    served.catch_up()
+    served.work_through()
+    run.answers.clear()
+    run.feed([{"ts": second * SECOND, "a": "u", "b": 2, "x": 1} for second in range(10, 17)])
+    served.catch_up()
+    served.work_through()
+    run.check(served)
+    instants = [answer.as_of // SECOND for answer in run.answers]
+    assert instants == (list(range(instants[-1] - 6, instants[-1] + 1)) if pace else [15])
+
+
 def test_a_staleness_bound_is_kept_and_answers_that_break_it_are_not_given(tmp_path: Path) -> None:
     """The clock is ahead of the panes by up to a pane: only what is younger is given."""
     bounded = case("SNAPSHOT")

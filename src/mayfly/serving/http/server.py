@@ -48,6 +48,7 @@ class PipelineServer:
     """The policy by which served queries run."""
     isolation: str = "ttu"
     early: str = "grid"
+    pace: bool = False
     sinks: Mapping[str, Sequence[AnswerSink]] = field(default_factory=dict)
     """Where answers of served queries go besides, by query; those of "" take all."""
     memory: int = DEFAULT_LIMIT
@@ -95,6 +96,7 @@ class PipelineServer:
             policy=self.schedule,
             isolation=self.isolation,
             early=self.early,
+            pace=self.pace,
             note=announce,
             memory=self.memory,
         )

@@ -55,6 +55,8 @@ class PaneBoard:
     isolation: str = "ttu"
     """How queries with ISOLATION LATEST are kept apart from updates."""
     early: Early = Early.GRID
+    pace: bool = False
+    """Whether what is due is answered before the next pane of the same commit."""
     _waiting: dict[str, tuple[StoredQuery, int]] = field(default_factory=dict)
     """Queries whose first whole pane has not come, and its number."""
     _rings: StoredRings = field(default_factory=StoredRings)
@@ -280,4 +282,9 @@ class PaneBoard:
                 for pane, part in rows_by_pane(self.grid, rows, first, last):
                     whole = part if source.name == ROWS else PaneParts((part,))
                     updates[pane - first][source.name] = whole
-        server.update(*updates)
+        if not self.pace or server is not self.server:
+            server.update(*updates)
+            return
+        for update in updates:
+            server.update(update)
+            server.run()

@@ -63,8 +63,8 @@ class ServedPipeline:
 
     Threads begin with the block and end with it. ``policy`` is the schedule of the queries,
     ``isolation`` how those with ISOLATION LATEST are kept apart from updates (ttu, lws, serial),
-    ``early`` what runs while nothing is due (none, grid, idle), ``memory`` how many bytes their
-    panes may take.
+    ``early`` what runs while nothing is due (none, grid, idle), ``pace`` whether what is due is
+    answered before the next pane of the same commit, ``memory`` how many bytes panes may take.
     """
 
     def __init__(
@@ -74,6 +74,7 @@ class ServedPipeline:
         policy: str = "late-pending",
         isolation: str = "ttu",
         early: str = "grid",
+        pace: bool = False,
         workers: int = 1,
         note: Callable[[str], None] | None = None,
         memory: int = DEFAULT_LIMIT,
@@ -81,7 +82,7 @@ class ServedPipeline:
         if workers < 1:
             raise InvalidSetting(f"{workers} workers", "use at least one")
         self.policy, self.isolation, self.early = checked_choices(policy, isolation, early)
-        self.memory = RingMemory(memory)
+        self.memory, self.pace = RingMemory(memory), pace
         self.workers = workers
         self.notes: list[str] = []
         self.refused: dict[str, str] = {}
@@ -374,7 +375,7 @@ class ServedPipeline:
                     self.boards[grid] = PaneBoard(
                         grid, self.policy, self._positions, self._deliver, self.tell,
                         meter=WorkMeter(self.workers), isolation=self.isolation,
-                        early=self.early,
+                        early=self.early, pace=self.pace,
                     )  # fmt: skip
             if name not in self.boards[grid].queries:
                 self.boards[grid].add(query)
