@@ -38,8 +38,8 @@ class AnswerPositions(dict[str, int]):
         value = {IDENTITY: self.identity, AS_OF: now, MEASURED: measured or {}}
         data = json.dumps(value).encode()
         try:
-            known = self._value is None or self._shared
-            if not known and _file(self.directory) != self._value:
+            is_alone = self._value is not None and not self._shared
+            if is_alone and _file(self.directory) != self._value:
                 self._shared = True
                 self.note(
                     "another server answers the queries of this checkpoint, too: each answers all, "
