@@ -21,9 +21,10 @@ from hypothesis import strategies as st
 from mayfly.checkpoint.state_erasure import without_expired
 from mayfly.cql import bind_query, catalog_after, parse
 from mayfly.errors import BadInput, UnsupportedFormat
-from mayfly.kernels.join_panes import JoinPaneState, JoinPaneStore, JoinWindows, leads
+from mayfly.kernels.join_panes import JoinPaneStore, JoinWindows, leads
 from mayfly.kernels.lifetime_rows import RowRun
 from mayfly.kernels.pane_edges import edges, next_edges
+from mayfly.kernels.pane_store import PaneState
 from mayfly.kernels.window_join import JoinRows
 from mayfly.optimizer.rules.share_panes import LATER_RULES, SHARING
 from mayfly.periodic.sharing.pane_covers import sharing_with_covers
@@ -455,7 +456,7 @@ def test_a_checkpoint_with_joined_rows_goes_on_with_these_and_with_nothing_else(
 
 def test_expired_values_are_erased_where_bytes_must_go() -> None:
     rows = pa.table({TS: [1, 5], EXP: [8, 12], "v": [1, 2]})
-    state = JoinPaneState((RowRun.of(rows),))
+    state = PaneState((RowRun.of(rows),))
     (left,) = without_expired(state, 9).panes
     assert left.load().column("v").to_pylist() == [2]
     assert without_expired(state, 13).panes == ()

@@ -12,7 +12,6 @@ from dataclasses import replace
 from typing import Any
 
 from mayfly.checkpoint.operator_state import parts_of
-from mayfly.kernels.join_panes import JoinPaneState
 from mayfly.kernels.kept_rows import KeptRows
 from mayfly.kernels.lifetime_rows import RowRun, chosen, numbers
 from mayfly.kernels.pane_store import PaneState
@@ -31,7 +30,7 @@ def without_expired(state: Any, before: int) -> Any:
         for name, part in parts_of(state).items()
         if isinstance(part, KeptRows) and name != COVERS
     }
-    if isinstance(state, PaneState | JoinPaneState):
+    if isinstance(state, PaneState):
         left = (run for run in state.panes if run.exp.high >= before)
         changed["panes"] = tuple(_living(run, before) for run in left)
     return replace(state, **changed) if changed else state

@@ -23,11 +23,11 @@ from mayfly.arrays.order import Int64s
 from mayfly.kernels.codes import group_codes
 from mayfly.kernels.delta import ID, Delta, column_name, concatenated, with_numbers
 from mayfly.kernels.interval import Interval
-from mayfly.kernels.lifetime_rows import RowRun, chosen, gathered, numbers, whole
+from mayfly.kernels.lifetime_rows import chosen, gathered, numbers, whole
 from mayfly.kernels.operator import Alone, Holding, Key, Moving, Operator, StateKey
 from mayfly.kernels.pane_edges import edges, next_edges, period_of
-from mayfly.kernels.pane_partials import GROUP, PaneNumber, PanePartials, later
-from mayfly.kernels.pane_store import PaneRows, pane_words
+from mayfly.kernels.pane_partials import GROUP, PaneNumber, PanePartials, later, partials_text
+from mayfly.kernels.pane_store import PaneRows, PaneState, pane_words
 from mayfly.kernels.refreshes import rounded
 from mayfly.kernels.stateless import Nothing
 from mayfly.kernels.upkeep import by_time
@@ -130,10 +130,7 @@ class PairPartials(Operator):
 
     @property
     def detail(self) -> str:
-        values = [f"values of {expression_text(value)}" for value in self.values]
-        contents = ", ".join([*(content.words for content in self.contents), *values])
-        by = [*map(expression_text, self.keys), "expiration"]
-        return f"{contents} BY {', '.join(by)}"
+        return partials_text(self.contents, self.values, self.keys, "expiration")
 
     @property
     def moving(self) -> Moving:
@@ -192,21 +189,6 @@ class PairPartials(Operator):
         if len(times) == 2:
             return times[0], times[1]
         return reduce(np.minimum, times), reduce(np.maximum, times)
-
-
-@dataclass(frozen=True, slots=True)
-class JoinPaneState:
-    """Partial values of results in a bucket, in runs sorted by the pane that came first."""
-
-    panes: tuple[RowRun, ...] = ()
-
-    @property
-    def rows(self) -> int:
-        return sum(run.rows for run in self.panes)
-
-    @property
-    def bytes(self) -> int:
-        return sum(run.bytes for run in self.panes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,20 +277,20 @@ class JoinPaneStore(Alone):
 
     # ── steps ─────────────────────────────────────────────────────────────────────────────
 
-    def state(self) -> JoinPaneState:
-        return JoinPaneState()
+    def state(self) -> PaneState:
+        return PaneState()
 
     def step(
-        self, state: JoinPaneState, inputs: Sequence[Delta], interval: Interval
-    ) -> tuple[JoinPaneState, JoinPaneRows]:
+        self, state: PaneState, inputs: Sequence[Delta], interval: Interval
+    ) -> tuple[PaneState, JoinPaneRows]:
         """Readers see what came before panes are merged of which they have seen the beginning."""
         fresh = self._stored(inputs[0].born)
         shown = self._shown([*(run.load() for run in state.panes), fresh])
         merging = _Settling(self.partials, self.windows, interval.clock)
         after = by_time(state.panes, merging(fresh), interval.clock - 1, self._keep, merging)
-        return JoinPaneState(after), shown
+        return PaneState(after), shown
 
-    def standing(self, state: JoinPaneState) -> JoinPaneRows:
+    def standing(self, state: PaneState) -> JoinPaneRows:
         return self._shown([run.load() for run in state.panes])
 
     def together(self, deltas: Sequence[Delta]) -> JoinPaneRows:

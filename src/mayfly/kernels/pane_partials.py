@@ -90,6 +90,18 @@ class PaneNumber:
         return self.function in (ROWS, COUNT, SUM) and self.column.type != DOUBLE
 
 
+def partials_text(
+    contents: Sequence[PaneNumber],
+    values: Sequence[Expression],
+    keys: Sequence[Expression],
+    last: str,
+) -> str:
+    """What is kept for what: ``last`` is what tells rows of a group and value apart."""
+    kept = [content.words for content in contents]
+    kept += [f"values of {expression_text(value)}" for value in values]
+    return f"{', '.join(kept)} BY {', '.join([*map(expression_text, keys), last])}"
+
+
 @dataclass(frozen=True, slots=True)
 class PanePartials(Passing):
     """Rows of a stream merged by group and pane, on their way to what keeps panes.
@@ -123,10 +135,7 @@ class PanePartials(Passing):
 
     @property
     def detail(self) -> str:
-        values = [f"values of {expression_text(value)}" for value in self.values]
-        contents = ", ".join([*(content.words for content in self.contents), *values])
-        by = [*map(expression_text, self.keys), "pane"]
-        return f"{contents} BY {', '.join(by)}"
+        return partials_text(self.contents, self.values, self.keys, "pane")
 
     @property
     def panes(self) -> PanePartials:

@@ -40,7 +40,7 @@ from mayfly.storage.segment import EXP, TS
 
 @dataclass(frozen=True, slots=True)
 class PaneState:
-    """The panes of a bucket, in runs sorted by time."""
+    """The panes of a bucket, in runs sorted by time; of a join, by the pane that came first."""
 
     panes: tuple[RowRun, ...] = ()
 
