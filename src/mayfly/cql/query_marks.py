@@ -1,9 +1,10 @@
 """EXISTS and IN (SELECT …) as values: under OR and NOT, in SELECT, CASE, HAVING and FILTER.
 
 In WHERE, joined by AND, they say which rows there are, and become joins. Elsewhere they mark rows:
-``EXISTS (SELECT … WHERE b.k = a.k)`` → ``(SELECT COUNT(*) … WHERE b.k = a.k) > 0``, a query used
-as a value. ``x IN (q)`` counts the rows of q that equal x, and where it matters whether it is
-unknown or false (under NOT, in SELECT), also those of q, and those of them that are not NULL.
+``EXISTS (SELECT … WHERE b.k = a.k)`` → ``(SELECT MAX(1) … WHERE b.k = a.k) IS NOT NULL``, a query
+used as a value; a count would change, and with it every row that it is compared with, each time a
+partner comes. ``x IN (q)`` asks for rows of q that equal x, and where it matters whether it is
+unknown or false (under NOT, in SELECT), also for any row of q, and for one that is NULL.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ def _exists(context: BindingContext, asked: exp.Expr) -> exp.Expr:
         block = block.this
     check_plain(context, block, "EXISTS")
     drop_rstream(context, block, "EXISTS")
-    return _is_some(_counted(block.copy(), exp.Star()))
+    return _is_some(_any_of(block.copy()))
 
 
 def _in(context: BindingContext, asked: exp.Expr) -> exp.Expr:
@@ -57,19 +58,15 @@ def _in(context: BindingContext, asked: exp.Expr) -> exp.Expr:
     name = next(name for name in ("in_value", "in_value_2") if name not in taken)
     listed = exp.column(name, table="in_query")
     rows = _rows(query, name, asked)
-    some = _is_some(
-        _counted(_where(rows, exp.EQ(this=listed, expression=value.copy())), exp.Star())
-    )
+    some = _is_some(_any_of(_where(rows, exp.EQ(this=listed, expression=value.copy()))))
     if _is_condition(asked):
         return some
-    is_null = exp.Is(this=listed.copy(), expression=exp.Null())
-    without = _counted(
-        rows.copy(), exp.Case(ifs=[exp.If(this=is_null, true=exp.Boolean(this=True))])
-    )
+    null = exp.Is(this=listed.copy(), expression=exp.Null())
     unknown = exp.Or(
-        this=exp.Is(this=value.copy(), expression=exp.Null()), expression=_is_some(without)
+        this=exp.Is(this=value.copy(), expression=exp.Null()),
+        expression=_is_some(_any_of(_where(rows, null))),
     )
-    nothing = exp.EQ(this=_counted(rows, exp.Star()), expression=exp.Literal.number(0))
+    nothing = exp.Is(this=_any_of(rows), expression=exp.Null())
     cases = ((some, exp.Boolean(this=True)), (nothing, exp.Boolean(this=False)),
              (unknown, exp.Null()))  # fmt: skip
     ifs = [exp.If(this=condition, true=answer) for condition, answer in cases]
@@ -94,16 +91,17 @@ def _where(rows: exp.Select, condition: exp.Expr) -> exp.Select:
     return chosen
 
 
-def _counted(block: exp.Select, argument: exp.Expr) -> exp.Subquery:
-    """``(SELECT COUNT(argument) …)`` of a block."""
-    block.set("expressions", [exp.Anonymous(this="COUNT", expressions=[argument])])
+def _any_of(block: exp.Select) -> exp.Subquery:
+    """``(SELECT MAX(1) …)`` of a block: 1 if it has a row, otherwise NULL."""
+    one = exp.Literal.number(1)
+    block.set("expressions", [exp.Anonymous(this="MAX", expressions=[one])])
     query = exp.Subquery(this=block)
     query.meta.update(block.meta)
     return query
 
 
-def _is_some(count: exp.Subquery) -> exp.Expr:
-    return exp.Paren(this=exp.GT(this=count, expression=exp.Literal.number(0)))
+def _is_some(value: exp.Subquery) -> exp.Expr:
+    return exp.Paren(this=exp.Not(this=exp.Is(this=value, expression=exp.Null())))
 
 
 def _is_condition(asked: exp.Expr) -> bool:

@@ -33,7 +33,7 @@ from mayfly.kernels.delta import (
 from mayfly.kernels.interval import Interval
 from mayfly.kernels.join_pairs import matching_pairs
 from mayfly.kernels.kept_rows import KeptRows, Shape, rows_with
-from mayfly.kernels.lifetime_rows import CODE, Bools, RowRun, chosen, clustered, numbers
+from mayfly.kernels.lifetime_rows import CODE, Bools, chosen, clustered, numbers
 from mayfly.kernels.operator import (
     NO_IDS,
     Holding,
@@ -310,22 +310,21 @@ class AntiJoinRows(Operator):
             np.maximum.at(until, place[alive], exp[alive])
 
     def _forgotten(self, covers: KeptRows, left: KeptRows, new: Int64s, clock: int) -> KeptRows:
-        """Without uncovered keys of which no left row is kept or new, once they are too many.
+        """Without uncovered keys of which no left row is kept or new, once they are too many; keys
+        that are covered may be far more than left rows, so not all are looked at in each step.
 
         A left row that comes later finds its key open for ever, which is just as true for it.
         """
         if covers.rows <= 2 * max(left.rows, FEW):
             return covers
-        codes = np.concatenate([new, *(numbers(run.load(), CODE) for run in left.runs)])
-        touch(len(codes) + covers.rows)
-        kept = []
-        for run in covers.runs:
-            table = run.load()
-            exp = numbers(table, EXP)
-            useful = (exp >= clock) | ((exp != MIN_TIME) & np.isin(numbers(table, CODE), codes))
-            rest = chosen(table, useful).combine_chunks()
-            kept += [RowRun.of(rest, level=run.level)] if rest.num_rows else []
-        return KeptRows(covers.shape, tuple(kept))
+
+        def useful(rows: pa.Table) -> pa.Table:
+            codes = np.concatenate([new, *(numbers(run.load(), CODE) for run in left.runs)])
+            touch(len(codes) + rows.num_rows)
+            covered = numbers(rows, EXP) >= clock
+            return chosen(rows, covered | np.isin(numbers(rows, CODE), codes))
+
+        return covers.compacted(MIN_TIME, useful)
 
     # ── the answer ────────────────────────────────────────────────────────────────────────
 

@@ -17,6 +17,8 @@ FORMS = {
     "using": f"SELECT k, t.x FROM {S} RIGHT JOIN {T} USING (k)",
     "exists": f"SELECT k, x FROM {S} WHERE EXISTS (SELECT * FROM {T} WHERE t.k = s.k)",
     "not exists": f"SELECT k, x FROM {S} WHERE NOT EXISTS (SELECT * FROM {T} WHERE t.k = s.k)",
+    "not exists of few": f"SELECT k FROM {S} WHERE x > 7 AND NOT EXISTS (SELECT * FROM {T} WHERE "
+    "t.k = s.k)",
     "exists by more": f"SELECT k, x FROM {S} WHERE EXISTS (SELECT * FROM {T} WHERE t.k = s.k "
     "AND t.x > s.x)",
     "in": f"SELECT k, x FROM {S} WHERE k IN (SELECT k FROM {T})",
@@ -31,6 +33,10 @@ FORMS = {
     "condition": f"SELECT k FROM {S} WHERE x > (SELECT AVG(x) FROM {T} WHERE t.k = s.k)",
     "value of groups": f"SELECT k, COUNT(*) AS n, (SELECT MAX(x) FROM {T} WHERE t.k = s.k) AS x "
     f"FROM {S} GROUP BY k",
+    "marked by exists": f"SELECT k FROM {S} WHERE x > 7 OR EXISTS (SELECT * FROM {T} WHERE t.k = "
+    "s.k)",
+    "marked by in": f"SELECT k, k NOT IN (SELECT k FROM {T}) AS o FROM {S}",
+    "resample": "SELECT k, x FROM RESAMPLE s PARTITION BY k EVERY {0} us LINEAR",
     "top": f"SELECT k, x FROM {S} ORDER BY x DESC LIMIT 10",
     "sums of distinct values": f"SELECT k, SUM(DISTINCT x) AS n, AVG(DISTINCT x) AS m FROM {S} "
     "GROUP BY k",
