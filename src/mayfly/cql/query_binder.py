@@ -236,8 +236,8 @@ def _topped(context: BindingContext, query: exp.Expr, node: Node, block: Block |
         raise context.error(
             query.args.get("order") or query.args["offset"],
             f"{'ORDER BY' if ordered.keys else 'OFFSET'} needs LIMIT here: rows have no order",
-            "add LIMIT n to get the first n at every instant, or write SELECT Rstream(…) around "
-            "the whole query to get rows in order",
+            "add LIMIT n to get the first n at every instant, or write "
+            "Rstream(SELECT … ORDER BY …) to get rows in order",
         )
     top = Top(whole, ordered.keys, ordered.limit, ordered.offset, position=ordered.position)
     if whole is node:
