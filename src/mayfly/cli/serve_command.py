@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -118,7 +119,9 @@ def serve_command(
             served_memory * MEGABYTE,
         )
         try:
-            _await_checkpoint(pipeline)
+            if not _await_checkpoint(pipeline):
+                for line in differences(pipeline):
+                    typer.echo(line)
             last = sys.stdin.buffer.read if beside else None
             server.run(typer.echo, _note if log else None, last)
         except (Ended, KeyboardInterrupt):
@@ -160,16 +163,35 @@ def _served_queries(pipeline: Path) -> list[QueryDefinition]:
     return [query for query in queries if query.plan.serve is not None]
 
 
-def _await_checkpoint(pipeline: Path) -> None:
-    """Wait for a pipeline that has not run yet, where its file has queries to serve."""
+def differences(pipeline: Path) -> Iterator[str]:
+    """Where a pipeline file says something else than what runs, and is served."""
+    from mayfly.serving.pipeline_places import checkpoint_of
+    from mayfly.storage import Repository
+
+    served = _served_queries(pipeline)
+    if not served:
+        return
+    manifest = Repository.open(checkpoint_of(pipeline)).current()
+    stored = manifest.properties.get("queries", {})
+    for query in served:
+        if query.name not in stored:
+            yield f"{query.name} is not served: mayfly run {pipeline} takes it over from the file"
+        elif not query.plan.names and stored[query.name]["text"].split() != query.text.split():
+            yield f"{query.name} is served as it runs, and the file says something else now"
+
+
+def _await_checkpoint(pipeline: Path) -> bool:
+    """Wait for a pipeline that has not run yet, where its file has queries to serve; whether there
+    was something to wait for."""
     from mayfly.serving.pipeline_places import checkpoint_of
     from mayfly.storage import Repository
 
     if not _served_queries(pipeline) or Repository.exists(checkpoint_of(pipeline)):
-        return
+        return False
     typer.echo(f"waiting for the pipeline: mayfly run {pipeline}")
     while not Repository.exists(checkpoint_of(pipeline)):
         time.sleep(0.5)
+    return True
 
 
 def _note(line: str) -> None:

@@ -9,6 +9,7 @@ from random import Random
 
 import pytest
 
+from mayfly.cli.serve_command import differences
 from mayfly.cli.server_beside import ServerBeside
 from mayfly.errors import InvalidSetting
 from mayfly.pipeline.pipeline_file import PipelineFile
@@ -62,3 +63,18 @@ def test_a_killed_server_is_started_again_and_one_that_ended_is_announced(tmp_pa
         assert "mayfly serve" in announced
         assert server.look_after() is None
         assert server.failed
+
+
+def test_a_file_that_says_something_else_than_what_runs(tmp_path: Path) -> None:
+    same, changed, new = (ServedCase(Random(seed)) for seed in range(1, 4))
+    run = ServedRun(tmp_path / "p.state", {"same": same, "changed": changed})
+    run.feed(random_rows(Random(1), 0, 4))
+    stream = "CREATE STREAM s (ts TIMESTAMP, a STRING, b BIGINT, x BIGINT) FROM json('in') "
+    texts = [f"CREATE QUERY same {same.text}", f"CREATE QUERY changed {new.text}"]
+    file = tmp_path / "p.cql"
+    file.write_text(";".join([f"{stream} TIMESTAMP BY ts", *texts, f"CREATE QUERY new {new.text}"]))
+    assert [line.split(":")[0] for line in differences(file)] == [
+        "changed is served as it runs, and the file says something else now",
+        "new is not served",
+    ]
+    assert list(differences(tmp_path / "p.state")) == []
