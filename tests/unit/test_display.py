@@ -8,16 +8,21 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
+import pyarrow as pa
+
 import mayfly
 from mayfly import LocalSession
 from mayfly.archive.read.selection import ReadReport
 from mayfly.display import LONGEST_LINE, html_table, one_line, shortened
+from mayfly.periodic import QueryWorkload
 from mayfly.pipeline.control_log import ControlLog
 from mayfly.spark.api.query_run import QueryRun
 from mayfly.spark.api.run_status import Status
 from mayfly.spark.api.streams import SparkStream
 from mayfly.storage import Repository, VacuumReport, VerifyReport
 from mayfly.storage.verify import Problem
+from mayfly.synopses import BasicInterval
+from mayfly.synopses.number_algebra import SUM
 
 STATUS = Status(
     version=4, batch=3, clock=1_772_355_600_000_000, gap=5_000_000, rows={"s": 7}, late={"s": 0},
@@ -70,6 +75,12 @@ def test_sessions_and_runs_show_a_table_in_notebooks() -> None:
     assert "–" in run._repr_html_()
     run.feed({"s": [{"ts": 1_772_355_600_000_000, "a": 1}]})
     assert "2026-03-01 09:00:00" in run._repr_html_()
+
+
+def test_synopses_and_workloads_show_a_line() -> None:
+    schema = pa.schema([("ts", pa.int64()), ("x", pa.int64())])
+    assert repr(QueryWorkload(schema)) == "<QueryWorkload no queries, no rows yet>"
+    assert repr(BasicInterval(SUM, 8)) == "<BasicInterval of 8 panes, after update 0>"
 
 
 def test_a_stream_shows_its_columns() -> None:

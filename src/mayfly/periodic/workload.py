@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from mayfly.arrays.order import Int64s
-from mayfly.display import counted
+from mayfly.display import counted, one_line
 from mayfly.errors import BadInput, InvalidSetting
 from mayfly.kernels.lifetime_rows import whole
 from mayfly.lifetime import MIN_TIME, instant_text
@@ -68,6 +68,10 @@ class QueryWorkload:
         self.first: int | None = None
         self.last = MIN_TIME
         """The instants of the first and the last row so far."""
+
+    def __repr__(self) -> str:
+        clock = "no rows yet" if self.clock == MIN_TIME else f"clock {instant_text(self.clock)}"
+        return one_line(self, ", ".join(self.shares()) or "no queries", clock)
 
     def add(self, query: PeriodicQuery) -> Share:
         """Answer a query from now on; how, and since when."""

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Generic, Protocol, TypeVar
 
+from mayfly.display import counted, one_line
 from mayfly.errors import InvalidSetting, NotClosed
 
 Value = TypeVar("Value")
@@ -55,6 +56,9 @@ class Synopsis(ABC, Generic[Value]):
         self.oldest = 1
         self.read = self.merges = 0
         self.resize(panes)
+
+    def __repr__(self) -> str:
+        return one_line(self, f"of {counted(self.panes, 'pane')}", f"after update {self.update}")
 
     def resize(self, panes: int) -> None:
         """Cover so many panes from now on: a longer window fills as panes come, a shorter one is
