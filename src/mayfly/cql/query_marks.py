@@ -93,8 +93,8 @@ def _where(rows: exp.Select, condition: exp.Expr) -> exp.Select:
 
 def _any_of(block: exp.Select) -> exp.Subquery:
     """``(SELECT MAX(1) …)`` of a block: 1 if it has a row, otherwise NULL."""
-    one = exp.Literal.number(1)
-    block.set("expressions", [exp.Anonymous(this="MAX", expressions=[one])])
+    number = exp.Literal.number(1)
+    block.set("expressions", [exp.Anonymous(this="MAX", expressions=[number])])
     query = exp.Subquery(this=block)
     query.meta.update(block.meta)
     return query
