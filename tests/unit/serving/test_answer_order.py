@@ -112,6 +112,24 @@ def test_workers_see_a_server_when_its_rings_are_there(
     assert not any(visible)
 
 
+def test_who_asks_once_gets_the_youngest_panes(tmp_path: Path) -> None:
+    """Panes of four seconds end before those of one second."""
+    coarse, fine = case(4, "LATE"), case(4, "LATE")
+    coarse.period = 4
+    run = ServedRun(tmp_path / "ck", {"coarse": coarse, "fine": fine})
+    run.feed(random_rows(Random(2), 0, 8))
+    run.feed([{"ts": 11 * SECOND, "a": "u", "b": 2, "x": 1}])
+    served = ServedPipeline(tmp_path / "ck")
+    served.catch_up()
+    instants = sorted(board.as_of for board in served.boards.values())
+    assert instants[0] < instants[1]
+    pending = served.ask(fine.once)
+    served.work_through()
+    assert pending is not None
+    assert pending.answer is not None
+    assert pending.answer.as_of == instants[1]
+
+
 def test_who_asks_hears_of_a_refusal(tmp_path: Path) -> None:
     """Nothing is read when a question is refused: who waits for it is notified all the same."""
     run = ServedRun(tmp_path / "ck", {"q": case(3, "LATE")})

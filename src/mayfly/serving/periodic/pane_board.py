@@ -144,6 +144,12 @@ class PaneBoard:
         return any(source.name == ROWS for source in self._rings.all())
 
     @property
+    def as_of(self) -> int:
+        """Up to where panes have come."""
+        server = self.server
+        return MIN_TIME if server is None else server.as_of(server.update_number)
+
+    @property
     def held_bytes(self) -> int:
         """What its rings take, about."""
         server = self.server

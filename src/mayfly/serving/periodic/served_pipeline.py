@@ -211,7 +211,7 @@ class ServedPipeline:
                 plan = bind_query(sql, self.reader.catalog, one_time=True)
         except CqlError:
             return None  # who reads the checkpoint says what is wrong, or knows more names
-        for board in self._all_boards():
+        for board in sorted(self._all_boards(), key=lambda board: -board.as_of):
             query = over_panes(sql, plan, board.grid, self.reader.catalog)
             if query is None or board.server is None:
                 continue
