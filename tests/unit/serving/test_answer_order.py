@@ -130,6 +130,18 @@ def test_who_asks_once_gets_the_youngest_panes(tmp_path: Path) -> None:
     assert pending.answer.as_of == instants[1]
 
 
+def test_a_server_that_begins_knows_up_to_where_queries_were_answered(tmp_path: Path) -> None:
+    run = ServedRun(tmp_path / "ck", {"q": case(3, "LATE")})
+    run.feed(random_rows(Random(2), 0, 9))
+    served = ServedPipeline(tmp_path / "ck")
+    assert served.why_unanswered("q") == "q has not been answered yet"
+    served.catch_up()
+    served.work_through()
+    served.stop()
+    again = ServedPipeline(tmp_path / "ck")
+    assert "q was last answered as of 1970-01-01 00:00:0" in again.why_unanswered("q")
+
+
 def test_who_asks_hears_of_a_refusal(tmp_path: Path) -> None:
     """Nothing is read when a question is refused: who waits for it is notified all the same."""
     run = ServedRun(tmp_path / "ck", {"q": case(3, "LATE")})

@@ -54,7 +54,7 @@ class ServedAnswers:
         answer = self.served.latest.get(name)
         if answer is None:
             raise NotThere(
-                f"{name} has not been answered yet", "wait for its first pane, or see /served"
+                self.served.why_unanswered(name), "wait for its next refresh, or see /served"
             )
         if accepted_media(request.headers.get("accept")) == ARROW:
             return _arrow(with_facts(answer))

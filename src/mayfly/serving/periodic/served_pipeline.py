@@ -23,7 +23,7 @@ import pyarrow as pa
 from mayfly.checkpoint.result_folders import IDENTITY
 from mayfly.cql import CqlError, bind_query
 from mayfly.errors import InvalidSetting, MayflyError, StaleAnswer, VersionExpired
-from mayfly.lifetime import Duration, duration, in_zone
+from mayfly.lifetime import Duration, duration, in_zone, instant_text
 from mayfly.periodic.isolation import BrokenHistory
 from mayfly.periodic.scheduling import LatenessReport
 from mayfly.periodic.server import PendingAnswer, ServedAnswer
@@ -285,6 +285,13 @@ class ServedPipeline:
             "levels": dict(self.levels),
             "notes": list(self.notes),
         }
+
+    def why_unanswered(self, name: str) -> str:
+        """What is to be said where a query has no last answer."""
+        before = self._positions.get(name)
+        if before is None:
+            return f"{name} has not been answered yet"
+        return f"{name} was last answered as of {instant_text(before)}, before this server began"
 
     def loads(self) -> list[BoardLoad]:
         """What queries cost per update and what can be done, of each set of panes."""
