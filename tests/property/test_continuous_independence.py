@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from mayfly.kernels.anti_join import FEW, NegationState
 from mayfly.kernels.kept_rows import KeptRows
 from mayfly.kernels.lifetime_rows import numbers
-from mayfly.optimizer.rules import RULES
+from mayfly.optimizer.optimize import RULES
 from mayfly.plan.logical_operators import OutputKind
 from mayfly.plan.strategy import Strategy
 from mayfly.runtime.in_process import ContinuousRun

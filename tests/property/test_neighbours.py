@@ -11,7 +11,7 @@ from mayfly.kernels.asof_rows import AsofRows
 from mayfly.kernels.asof_view import AsofView
 from mayfly.kernels.over_rows import OverRows
 from mayfly.kernels.over_view import OverView
-from mayfly.optimizer.rules import RULES
+from mayfly.optimizer.optimize import RULES
 from mayfly.plan.logical_operators import OutputKind
 from mayfly.runtime.in_process import ContinuousRun
 from mayfly.testing.neighbour_queries import NEIGHBOURS

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from mayfly.cql import catalog_after, parse
-from mayfly.optimizer.rules import RULES
+from mayfly.optimizer.optimize import RULES
 from mayfly.plan.logical_operators import OutputKind
 from mayfly.plan.strategy import Strategy
 from mayfly.testing.query_forms import FORMS

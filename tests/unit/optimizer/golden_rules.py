@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mayfly.optimizer.labels import Labelled, label_plan
+from mayfly.optimizer.optimize import RULES
 from mayfly.optimizer.rule import Rule, RuleContext
-from mayfly.optimizer.rules import RULES
 from mayfly.patterns import PatternError
 from mayfly.plan.logical_operators import Node
 from mayfly.plan.plan_text import node_detail, node_name, plan_text

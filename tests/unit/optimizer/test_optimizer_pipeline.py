@@ -6,7 +6,7 @@ import pytest
 
 from mayfly.errors import InvalidSetting
 from mayfly.optimizer import Optimized, SourceStatistics, Statistics, label_plan, optimize
-from mayfly.optimizer.rules import RULES
+from mayfly.optimizer.optimize import RULES
 from mayfly.patterns import STR, WK
 from mayfly.plan.logical_operators import AntiJoin, Distinct, Join
 from mayfly.plan.strategy import Strategy

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from mayfly.optimizer.rules import RULES
+from mayfly.optimizer.optimize import RULES
 from tests.unit.optimizer import golden_rules
 from tests.unit.optimizer.golden_rules import GoldenCase
 from tests.unit.optimizer.plan_oracle import answer
