@@ -49,6 +49,7 @@ ALLOWED = {
     "storage.store": "this is where files are touched",
     "cql.script_files": USERS,
     "pipeline.source_checks": USERS,
+    "serving.pipeline_places": USERS,
     "checkpoint.result_folders": USERS,
     "pipeline.spark_jars": "jars and settings of the Spark on this machine",
     "serving.declared_files": USERS,

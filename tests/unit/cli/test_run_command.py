@@ -46,7 +46,7 @@ def file(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        (["--once", "--interval", "5 seconds"], "--interval would say nothing"),
+        (["--once", "--interval", "5 seconds"], "--interval would have no effect"),
         (["--interval", "soon"], "the duration 'soon'"),
         (["--buckets", "0"], "0 buckets"),
         (["--buckets", "1000000"], "1,000,000 buckets: every batch runs a task for each"),

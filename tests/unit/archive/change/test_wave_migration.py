@@ -197,7 +197,7 @@ def test_a_window_that_the_refresh_does_not_divide(tmp_path: Path) -> None:
         {"refresh": "50 us"},
         {"max_lifetime": "900 us", "lifetime": "1 us"},
     ):
-        with pytest.raises(InvalidSetting, match="another expiration"):
+        with pytest.raises(InvalidSetting, match="another window"):
             archive.migrate(**change, method="side by side")
     check(archive, 8)
 
