@@ -281,6 +281,25 @@ def flink() -> str:
     )
 
 
+def flink_forms() -> str:
+    result = load("flink-forms")
+    if result is None:
+        return "Not measured yet: `python -m benchmarks.flink_forms` (needs a Python with Flink).\n"
+    setting = result["configuration"]
+    lines = [
+        f"{setting['rows']:,} rows a batch of {setting['seconds']} s of event time, by formula; "
+        "Mayfly reads files and commits every batch, Flink SQL makes its rows in memory and keeps "
+        "no checkpoints:",
+        "",
+        "| query | Mayfly, rows a second | Flink, rows a second | Mayfly ÷ Flink |",
+        "|---|---:|---:|---:|",
+    ]
+    for name, runners in result["results"].items():
+        mine, other = (runners[who]["rows_per_second"] for who in ("mayfly", "flink"))
+        lines.append(f"| {name} | {mine:,.0f} | {other:,.0f} | {mine / other:.1f} |")
+    return "\n".join([*lines, "", _origin(result)]) + "\n"
+
+
 def dataflows() -> str:
     result = load("dataflows")
     if result is None:
@@ -419,6 +438,7 @@ RENDERERS: dict[str, Callable[[], str]] = {
     "window-groups": window_groups,
     "pipelines": pipelines,
     "flink": flink,
+    "flink-forms": flink_forms,
     "dataflows": dataflows,
     "periodic": periodic,
     "served": served,
