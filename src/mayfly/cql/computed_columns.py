@@ -24,7 +24,7 @@ UNITS = {
     "NANOSECONDS": "timestamp_micros({} div 1000)",
 }
 """What a whole number counts since 1970, and the time that it is."""
-_CLAUSES = ("FROM", "SEQUENCE", "SLACK", "IDLE", "DEAD", "MAX", "TIME")
+_CLAUSES = ("FROM", "SEQUENCE", "SLACK", "IDLE", "DEAD", "MAX", "TIME", "PUNCTUATION")
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,14 @@ def computed_column(
     cursor: Cursor, name: str, stream: str, before: Sequence[ColumnDefinition]
 ) -> ColumnDefinition:
     """``c AS (expression)`` over the columns before it that rows bring."""
-    form = "write c AS (expression)"
+    bound = bracketed(cursor, name, "write c AS (expression)", stream, before)
+    return ColumnDefinition(name, bound.type, bound.nullable, bound)
+
+
+def bracketed(
+    cursor: Cursor, what: str, form: str, stream: str, columns: Sequence[ColumnDefinition]
+) -> Expression:
+    """``(expression)`` over the columns that rows bring."""
     place = cursor.place
     cursor.expect("(", form)
     start, depth = cursor.position, 1
@@ -48,9 +55,8 @@ def computed_column(
         depth += {"(": 1, ")": -1}.get(cursor.current.text, 0)
         cursor.position += 1
     if depth:
-        raise cursor.error(f"the expression of {name} has no end", "close it with )", place)
-    bound = _bound(cursor, cursor.tokens[start : cursor.position - 1], stream, before)
-    return ColumnDefinition(name, bound.type, bound.nullable, bound)
+        raise cursor.error(f"the expression of {what} has no end", "close it with )", place)
+    return _bound(cursor, cursor.tokens[start : cursor.position - 1], stream, columns)
 
 
 def read_time(cursor: Cursor, stream: str, columns: Sequence[ColumnDefinition]) -> Time:

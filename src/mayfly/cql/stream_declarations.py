@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from mayfly.cql.computed_columns import Time, computed_column, read_time
+from mayfly.cql.computed_columns import Time, bracketed, computed_column, read_time
 from mayfly.cql.messages import TextSpan, error_at, suggestion
 from mayfly.cql.tokens import Cursor
 from mayfly.errors import InvalidSetting
@@ -14,10 +14,11 @@ from mayfly.plan.catalog import (
     ColumnDefinition,
     Connector,
     Idle,
+    Punctuation,
     RelationDefinition,
     StreamDefinition,
 )
-from mayfly.plan.types import DataType, parse_type
+from mayfly.plan.types import BOOLEAN, DataType, parse_type
 
 T = TypeVar("T")
 FORMATS = (
@@ -28,7 +29,7 @@ FORMATS = (
 
 
 def read_stream(cursor: Cursor) -> StreamDefinition:
-    """``name (columns) FROM … TIMESTAMP BY … SEQUENCE … SLACK … IDLE … MAX GAP … KEEP …``"""
+    """``name (columns) FROM … TIMESTAMP BY … SEQUENCE … SLACK … IDLE … PUNCTUATION … KEEP …``"""
     start = cursor.place
     name = cursor.name("the name of the stream")
     columns = _columns(cursor, name)
@@ -38,6 +39,7 @@ def read_stream(cursor: Cursor) -> StreamDefinition:
         "SEQUENCE": lambda c: _sequence(c, columns),
         "SLACK": lambda c: c.duration("the slack", "write SLACK 2 SECONDS", zero=True),
         "IDLE": _idle,
+        "PUNCTUATION": lambda c: _punctuation(c, name, columns),
         "DEAD": read_dead_letters,
         "MAX GAP": read_gap,
         "TIME": _zone,
@@ -66,6 +68,7 @@ def read_stream(cursor: Cursor) -> StreamDefinition:
             time.unit_given,
             options.get("TIME"),
             options.get("KEEP"),
+            options.get("PUNCTUATION"),
         ),
     )
 
@@ -204,6 +207,19 @@ def _idle(cursor: Cursor) -> tuple[Idle, int]:
         cursor.expect("MINUS", forms)
         return Idle.WALL_CLOCK, cursor.duration("the delay", forms)
     raise cursor.error(f"expected what moves an idle stream, found {cursor.shown}", forms)
+
+
+def _punctuation(cursor: Cursor, stream: str, columns: tuple[ColumnDefinition, ...]) -> Punctuation:
+    """``(k) WHEN (condition)``"""
+    form = "write PUNCTUATION (k) WHEN (condition)"
+    keys = _declared(cursor, columns, "a column of the key")
+    cursor.expect("WHEN", form)
+    place = cursor.place
+    condition = bracketed(cursor, "WHEN", form, stream, columns)
+    if condition.type != BOOLEAN:
+        problem = f"WHEN is followed by a value of type {condition.type}"
+        raise cursor.error(problem, "write a condition, such as kind = 'end'", place)
+    return Punctuation(tuple(dict.fromkeys(keys)), condition)
 
 
 def _zone(cursor: Cursor) -> str:

@@ -20,7 +20,7 @@ from mayfly.kernels.delta import Delta, column_name, concatenated
 from mayfly.kernels.group_by import GroupRows, GroupState
 from mayfly.kernels.interval import Interval
 from mayfly.kernels.lifetime_rows import chosen, whole
-from mayfly.kernels.operator import Holding, StateKey
+from mayfly.kernels.operator import Forgetting, Holding, StateKey
 from mayfly.kernels.summaries import merged
 from mayfly.lifetime import NEVER
 from mayfly.plan.expressions import Column
@@ -39,6 +39,9 @@ class FrequentRows(GroupRows):
     entering: pa.Schema | None = None
     range: int | None = None
     moves: Slide | None = None
+
+    def forgets(self) -> tuple[Forgetting, ...]:
+        return ()
 
     def state_key(self) -> StateKey:
         own = (("entering", self.entering), ("range", self.range), ("moves", self.moves))

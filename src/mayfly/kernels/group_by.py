@@ -32,6 +32,7 @@ from mayfly.kernels.delta import (
     ID,
     SHOWN,
     Delta,
+    column_name,
     taken,
     with_numbers,
 )
@@ -43,7 +44,17 @@ from mayfly.kernels.holistic import Versions
 from mayfly.kernels.interval import Interval
 from mayfly.kernels.kept_rows import KeptRows, Shape, rows_with
 from mayfly.kernels.lifetime_rows import CODE, chosen, numbers, whole
-from mayfly.kernels.operator import NO_IDS, Alone, Copy, Holding, Key, StateKey, Working, plain_key
+from mayfly.kernels.operator import (
+    NO_IDS,
+    Alone,
+    Copy,
+    Forgetting,
+    Holding,
+    Key,
+    StateKey,
+    Working,
+    plain_key,
+)
 from mayfly.kernels.refreshes import Refreshes, listed
 from mayfly.kernels.resident import RESIDENTS, Parts, place_of
 from mayfly.kernels.room import touch
@@ -51,7 +62,7 @@ from mayfly.kernels.stateless import satisfying
 from mayfly.kernels.upkeep import unthinned
 from mayfly.kernels.value_spans import every_row_words
 from mayfly.lifetime import MIN_TIME, NEVER
-from mayfly.plan.expressions import Expression
+from mayfly.plan.expressions import Column, Expression
 from mayfly.plan.logical_operators import AggregateCall
 from mayfly.plan.plan_text import aggregate_text, expression_text
 from mayfly.plan.spread import Spread
@@ -212,6 +223,13 @@ class GroupRows(Alone):
             for number, call in enumerate(self.calls)
             if call.argument is not None
         )
+
+    def forgets(self) -> tuple[Forgetting, ...]:
+        if self.append_only or self.dual:
+            return ()
+        kept = zip(self.keys, self.own_key(), strict=True)
+        columns = [(column_name(key), own) for key, own in kept if isinstance(key, Column)]
+        return (Forgetting(("members", "groups"), 0, tuple(columns)),)
 
     def identities(self, state: GroupState) -> Int64s:
         return np.concatenate([NO_IDS, *state.groups.column(ID)])

@@ -117,6 +117,18 @@ class Copy:
     behind: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Forgetting:
+    """Parts of the state that go with a key of which no row comes from an input any more.
+
+    ``columns`` are those of the input, and what they are called in the stored rows.
+    """
+
+    parts: tuple[str, ...]
+    side: int
+    columns: tuple[tuple[str, str], ...]
+
+
 class Operator:
     """One operator: a value that takes a state and the rows of a step to the next state."""
 
@@ -429,6 +441,10 @@ class Operator:
     def companions(self) -> Mapping[str, str]:
         """Parts of which only the code is known, each with the part that has these rows."""
         return {}
+
+    def forgets(self) -> tuple[Forgetting, ...]:
+        """What it need not keep of keys that are closed."""
+        return ()
 
     @property
     def keyless_parts(self) -> tuple[str, ...]:

@@ -24,7 +24,7 @@ from mayfly.kernels.group_events import Events
 from mayfly.kernels.interval import Interval
 from mayfly.kernels.kept_rows import KeptRows
 from mayfly.kernels.lifetime_rows import CODE, RowRun, chosen, numbers, whole
-from mayfly.kernels.operator import Copy, Holding, Moving, StateKey, Working
+from mayfly.kernels.operator import Copy, Forgetting, Holding, Moving, StateKey, Working
 from mayfly.kernels.pane_aggregates import is_uncounted, pane_aggregator
 from mayfly.kernels.pane_edges import period_of
 from mayfly.kernels.pane_partials import GROUP, leaving
@@ -83,6 +83,9 @@ class PaneGroups(GroupRows):
             for number, (call, weight) in enumerate(zip(self.calls, self.weights, strict=True))
             if weight is None and is_uncounted(call)
         )
+
+    def forgets(self) -> tuple[Forgetting, ...]:
+        return ()
 
     def state_key(self) -> StateKey:
         # What a group counts is stored: a state that counts something else has another name.

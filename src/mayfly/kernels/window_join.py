@@ -39,6 +39,7 @@ from mayfly.kernels.lifetime_rows import CODE, RowRun, chosen, clustered, number
 from mayfly.kernels.operator import (
     NO_IDS,
     Copy,
+    Forgetting,
     Holding,
     Key,
     Operator,
@@ -247,6 +248,15 @@ class JoinRows(Operator):
 
     def copy(self, side: int) -> Copy | None:
         return Copy(("left", "right")[side], None, self.condition.keys[side], behind=1)
+
+    def forgets(self) -> tuple[Forgetting, ...]:
+        """A side's rows are of no use when no partner comes from the other one."""
+        if self.dual:
+            return ()
+        pairs = zip(self.key_of(0), self.key_of(1), strict=True)
+        equal = [(left, right) for left, right in pairs if left is not None and right is not None]
+        turned = tuple((right, left) for left, right in equal)
+        return Forgetting(("left",), 1, turned), Forgetting(("right",), 0, tuple(equal))
 
     def step(
         self, state: BothKept, inputs: Sequence[Delta], interval: Interval

@@ -59,6 +59,14 @@ class Idle(Enum):
 
 
 @dataclass(frozen=True)
+class Punctuation:
+    """A row for which the condition holds says that no later row of its key comes."""
+
+    keys: tuple[str, ...]
+    condition: Expression
+
+
+@dataclass(frozen=True)
 class StreamDefinition:
     """A stream: its schema, its time, the order of its rows and its clock."""
 
@@ -79,6 +87,7 @@ class StreamDefinition:
     """The zone of its texts and times without one; None: that of the session."""
     keep: int | None = None
     """Of how many µs its rows are kept for one-time queries, by a query of their own."""
+    punctuation: Punctuation | None = None
 
     kind = "stream"
 
@@ -98,6 +107,9 @@ class StreamDefinition:
             )
         order = _columns(self.name, self.columns, self.sequence, "SEQUENCE")
         object.__setattr__(self, "sequence", order)
+        if self.punctuation is not None:
+            keys = _columns(self.name, self.columns, self.punctuation.keys, "PUNCTUATION")
+            object.__setattr__(self, "punctuation", replace(self.punctuation, keys=keys))
         check_gap(self.name, self.max_gap, self.slack)
         if self.zone is not None:
             check_zone(self.zone)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 from time import perf_counter
 from typing import Any
@@ -30,6 +30,7 @@ from mayfly.kernels.refreshes import repeated, repetitions
 from mayfly.kernels.room import Touched, default_state_bytes, limited
 from mayfly.keywords import known_settings, text
 from mayfly.lifetime import MIN_TIME, NEVER, in_zone, instant, instant_text, use_zone
+from mayfly.physical.closing_keys import Forgetful, forgetful_states
 from mayfly.physical.program import Program, RelationInput, StreamInput, Task
 from mayfly.plan.added_columns import LifetimeColumns
 from mayfly.plan.catalog import Catalog, StreamDefinition
@@ -39,6 +40,7 @@ from mayfly.plan.zone_instants import instant_in_zone
 from mayfly.runtime.buckets import checked_buckets
 from mayfly.runtime.change_log import ChangeLog
 from mayfly.runtime.clock import Clocks, closed_instant
+from mayfly.runtime.closed_keys import ClosedKeys, admit_all, forget
 from mayfly.runtime.computed_values import computed
 from mayfly.runtime.max_gap import joined, last_promise, spans
 from mayfly.runtime.relation_log import Changing
@@ -93,6 +95,11 @@ class ContinuousRun:
     """The time of the first row that came in time."""
     _late: Counter[str] = field(init=False, default_factory=Counter)
     """By stream: rows that came too late for panes."""
+    _closed: dict[str, ClosedKeys] = field(init=False)
+    """By stream with punctuations: the keys of which no further row comes."""
+    _forgetful: list[Forgetful] = field(init=False)
+    _left: dict[Task, int] = field(init=False, default_factory=dict)
+    """The rows of states when they were last looked through for closed keys."""
 
     def __post_init__(self) -> None:
         checked_buckets(self.bucket_count)
@@ -110,6 +117,9 @@ class ContinuousRun:
         self._worked = {task: _Worked() for task in self._tasks}
         names = tuple(dict.fromkeys(source.stream for source in self._sources(StreamInput)))
         self.clocks = Clocks.unset(names)
+        streams = map(self._stream, names)
+        self._closed = {s.name: ClosedKeys(s) for s in streams if s.punctuation is not None}
+        self._forgetful = forgetful_states(self.program, self.catalog) if self._closed else []
 
     def __repr__(self) -> str:
         clock = self.clocks.query
@@ -190,8 +200,11 @@ class ContinuousRun:
         return self._close({}, self.clocks.closed())
 
     def _close(self, batch: Mapping[str, pa.Table], after: Clocks) -> pa.Table:
+        interval = Interval(self.clocks.query, max(after.query, self.clocks.query))
+        with in_zone(self.zone):
+            closed, batch = admit_all(self._closed, batch, interval)
         first = self._first_row(batch)
-        interval = Interval(self.clocks.query, max(after.query, self.clocks.query), first)
+        interval = replace(interval, first=first)
         states, results = dict(self._states), dict[Task, Delta]()
         delivered, worked = dict(self._delivered), []
         for task in self._tasks:
@@ -205,6 +218,7 @@ class ContinuousRun:
                 states[task], results[task] = self._stepped(task, states[task], inputs, interval)
             spent = perf_counter() - began
             worked.append((task, inputs, results[task], spent, Touched.rows - touched))
+        left = self._forget(states, closed)
         answer = seen(results[self.program.answer])
         sending, sent = self._sending, None
         if self.program.sent is not None:
@@ -212,6 +226,7 @@ class ContinuousRun:
                 sending, sent = self.program.sent.step(sending, answer, interval, first)
         self._states, self._delivered, self._sending = states, delivered, sending
         self.clocks, self._first = after, first
+        self._closed, self._left = closed, left
         self._count_late(batch, interval.began)
         for task, inputs, result, spent, touched in worked:
             done = self._worked[task]
@@ -220,6 +235,20 @@ class ContinuousRun:
             done.seconds += spent
             done.touched += touched
         return self._logged(answer, sent)
+
+    def _forget(
+        self, states: dict[Task, list[Any]], closed: Mapping[str, ClosedKeys]
+    ) -> dict[Task, int]:
+        """Leave rows of closed keys out of states that have doubled."""
+        left = dict(self._left)
+        rows = {f.task: sum(s.rows for s in states[f.task]) for f in self._forgetful}
+        doubled = {task for task, count in rows.items() if count >= 2 * left.get(task, 0)}
+        for forgetful in self._forgetful:
+            task = forgetful.task
+            if task in doubled:
+                states[task] = forget(forgetful, states[task], closed)
+                left[task] = sum(state.rows for state in states[task])
+        return left
 
     def _count_late(self, batch: Mapping[str, pa.Table], began: int) -> None:
         preparing = [task for task in self._tasks if task.operator.intake]
@@ -417,7 +446,7 @@ class ContinuousRun:
 
     @property
     def late(self) -> dict[str, int]:
-        """Rows whose instant was already closed, by stream."""
+        """Rows whose instant or key was already closed, by stream."""
         counts = {name: self._late[name] for name in self.clocks.streams}
         for task in self._tasks:
             # A window, which knows what came late, has one input; its buckets share the rows.
@@ -425,6 +454,8 @@ class ContinuousRun:
             for source in task.inputs:
                 if isinstance(source, StreamInput):
                     counts[source.stream] = max(counts[source.stream], late)
+        for name, keys in self._closed.items():
+            counts[name] += keys.late
         return counts
 
     @property
@@ -433,7 +464,11 @@ class ContinuousRun:
 
     def reports(self) -> list[OperatorReport]:
         """Rows, state and time of every operator, inputs first."""
-        return [
+        keys = [
+            OperatorReport(f"closed keys of {name}", 0, 0, closed.rows, closed.bytes, 0.0)
+            for name, closed in self._closed.items()
+        ]
+        return keys + [
             OperatorReport(
                 task.operator.name,
                 self._worked[task].rows_in,

@@ -14,6 +14,7 @@ from mayfly.physical.explain.explanation import Explanation
 from mayfly.physical.explain.joins import reasons_of_joins
 from mayfly.physical.explain.model import ExplainedPlan, PhysicalPlan, RuleRun
 from mayfly.physical.explain.picture import picture
+from mayfly.physical.explain.warnings import with_punctuations
 from mayfly.physical.explain.zone_notes import zone_uses
 from mayfly.physical.slides import runnable
 from mayfly.plan.catalog import Catalog
@@ -63,4 +64,5 @@ def _physical(candidate: Candidate, optimized: Optimized, catalog: Catalog) -> P
         context.weak_distinct,
     )  # fmt: skip
     drawn = picture(program, costed, context, reasons_of_joins(runs, context))
-    return replace(drawn, zones=zone_uses(plan, catalog))
+    warnings = with_punctuations(drawn.warnings, program, catalog)
+    return replace(drawn, zones=zone_uses(plan, catalog), warnings=warnings)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
+from mayfly.optimizer.labels import describe
 from mayfly.optimizer.plan_warnings import (
     Warned,
     endless_answer,
@@ -12,9 +13,13 @@ from mayfly.optimizer.plan_warnings import (
     never_true,
     single_task,
 )
+from mayfly.physical.closing_keys import Forgetful, forgetful_states
 from mayfly.physical.explain.model import ExplainedOperator, PhysicalPlan
+from mayfly.physical.program import Program, Task
+from mayfly.plan.catalog import Catalog, StreamDefinition
 from mayfly.plan.expressions import Literal
 from mayfly.plan.logical_operators import Node, Output, Select, StreamScan
+from mayfly.plan.plan_text import expression_text
 
 
 def warnings_of(plan: PhysicalPlan) -> tuple[Warned, ...]:
@@ -41,3 +46,47 @@ def _own(operator: ExplainedOperator, node: Node) -> Iterator[Warned]:
             yield kept
     if isinstance(node, Select) and isinstance(node.predicate, Literal):
         yield never_true(node)
+
+
+def with_punctuations(
+    warnings: Iterable[Warned], program: Program, catalog: Catalog
+) -> tuple[Warned, ...]:
+    """The warnings where punctuations close keys: states that forget these do not grow."""
+    streams = [catalog.lookup(name) for name in _streams(program.plan)]
+    closing = [s for s in streams if isinstance(s, StreamDefinition) and s.punctuation is not None]
+    if not closing:
+        return tuple(warnings)
+    parts: dict[Task, list[Forgetful]] = {}
+    for forgetful in forgetful_states(program, catalog):
+        parts.setdefault(forgetful.task, []).append(forgetful)
+    bounded = {
+        endless_state(task.node): _until_closed(task.node, states)
+        for task, states in parts.items()
+        if task.node is not None
+        and sum(len(state.parts) for state in states) == len(task.operator.holdings())
+    }
+    changed = (bounded.get(warned, warned) for warned in warnings)
+    return tuple(dict.fromkeys([*changed, *map(_noted, closing)]))
+
+
+def _streams(plan: Node) -> list[str]:
+    return list(dict.fromkeys(n.stream for n in plan.walk() if isinstance(n, StreamScan)))
+
+
+def _until_closed(node: Node, states: Iterable[Forgetful]) -> Warned:
+    names = dict.fromkeys(closing.stream for state in states for closing in state.closings)
+    streams = " and ".join(names)
+    return Warned(
+        f"{describe(node)} keeps the rows of a key until PUNCTUATION of {streams} closes it",
+        "see that every key is closed some day",
+    )
+
+
+def _noted(stream: StreamDefinition) -> Warned:
+    assert stream.punctuation is not None
+    keys = ", ".join(stream.punctuation.keys)
+    condition = expression_text(stream.punctuation.condition)
+    return Warned(
+        f"{stream.name} closes {keys} where {condition}: a note stays of each closed {keys}",
+        "rows of it that come later are late: use each key once",
+    )
