@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from mayfly.kernels.join_panes import JoinWindows
     from mayfly.kernels.pane_partials import PanePartials
     from mayfly.kernels.value_spans import ValueSpans
-    from mayfly.plan.window_kinds import Range, Window
+    from mayfly.plan.window_kinds import Range, RowsWindow, Window
 
 Key = tuple[str | None, ...]
 """The columns that tell where rows go; None for a part that is no column as it is."""
@@ -241,6 +241,11 @@ class Operator:
         readers in its place all that it keeps."""
         return False
 
+    @property
+    def meets_newcomers(self) -> bool:
+        """Whether queries that come later read it, too, and not only those of one registration."""
+        return self.is_standing
+
     def united(self, other: Operator) -> Operator:
         """One that serves the readers of both; only what ``is_standing`` can."""
         raise NotImplementedError
@@ -257,6 +262,11 @@ class Operator:
     def reads(self) -> tuple[Range, ...]:
         """The windows by which it reads what another operator keeps, if it does."""
         return ()
+
+    @property
+    def reads_rows(self) -> RowsWindow | None:
+        """The window by which it reads panes of rows, if it does."""
+        return None
 
     @property
     def reads_join(self) -> JoinWindows | None:

@@ -170,7 +170,7 @@ class PaneGroups(GroupRows):
     def step(  # type: ignore[override]
         self, state: ReaderState, inputs: Sequence[Delta], interval: Interval
     ) -> tuple[ReaderState, Delta]:
-        extent = Extent.of(self._range, interval, begun=state.begun)
+        extent = self._extent(state, inputs, interval)
         fresh, due = self._changes(extent, inputs)
         state = replace(state, next_refresh=self._next_change(extent, inputs))
         if not fresh.num_rows and not due.num_rows and (state.begun or not self.is_global):
@@ -188,6 +188,9 @@ class PaneGroups(GroupRows):
             return state, self._output.nothing
         groups, delta, _ = self._replaced(whole, events, interval, {})
         return replace(state, groups=groups, begun=True), delta
+
+    def _extent(self, state: ReaderState, inputs: Sequence[Delta], interval: Interval) -> Extent:
+        return Extent.of(self._range, interval, begun=state.begun)
 
     def _changes(self, extent: Extent, inputs: Sequence[Delta]) -> tuple[pa.Table, pa.Table]:
         """The panes that come and those that go."""

@@ -175,7 +175,7 @@ class WindowRows(Alone):
         """Admit what is due of a stream's rows; their ``_ts`` is all that is known of them."""
         if not inputs[0].born.num_rows and self._is_idle(state, interval):
             return state, Delta.empty(self.columns, dual=self.dual)
-        state, rows = self._admitted(state, inputs[0].born, interval)
+        state, rows = self.admit(state, inputs[0].born, interval)
         if self.window.counts_rows:
             state, delta = self._counted(state, rows, interval)
         else:
@@ -197,7 +197,7 @@ class WindowRows(Alone):
 
     # ── admission ─────────────────────────────────────────────────────────────────────────
 
-    def _admitted(
+    def admit(
         self, state: WindowState, rows: pa.Table, interval: Interval
     ) -> tuple[WindowState, pa.Table]:
         """The rows of instants that are closed now (with SLIDE: whose refresh is closed)."""

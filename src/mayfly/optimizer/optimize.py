@@ -22,7 +22,7 @@ from mayfly.optimizer.rules.first_last import FIRST_LAST
 from mayfly.optimizer.rules.fold_constants import FOLD_CONSTANTS
 from mayfly.optimizer.rules.groups_in_windows import GROUPS_IN_WINDOWS
 from mayfly.optimizer.rules.join_relations_first import JOIN_RELATIONS_FIRST
-from mayfly.optimizer.rules.keep_panes import PANES
+from mayfly.optimizer.rules.keep_panes import PANES, ROW_PANES
 from mayfly.optimizer.rules.keep_subresults import KEEP_SUBRESULTS
 from mayfly.optimizer.rules.limit_numbers import LIMIT_NUMBERS
 from mayfly.optimizer.rules.merge_joins import MERGE_JOINS
@@ -72,6 +72,7 @@ RULES: tuple[Rule, ...] = (
     WEAK_DISTINCT,
     EARLY_PRUNING,
     PANES,
+    ROW_PANES,
     SS1,
     CS1,
     CS2,

@@ -33,6 +33,7 @@ from mayfly.physical.slides import (
     rows_because,
     runnable,
     slid_join,
+    slid_rows,
     slid_window,
 )
 from mayfly.physical.span_plan import asks_values, every_row_because, first_and_last
@@ -70,7 +71,7 @@ from mayfly.plan.resample import Resample
 from mayfly.plan.serving_terms import ServeClause
 from mayfly.plan.strategy import Joining, Strategy, Structure
 from mayfly.plan.unnest import Unnest
-from mayfly.plan.window_kinds import Range
+from mayfly.plan.window_kinds import Range, RowsWindow
 
 if TYPE_CHECKING:
     from mayfly.kernels.evaluation import Evaluation
@@ -330,6 +331,13 @@ class _Compiler:
                 from mayfly.physical.served_plan import cannot_serve
 
                 raise cannot_serve(rows_because)
+        elif (rows := slid_rows(node)) is not None and not self.serve:
+            from mayfly.physical.pane_limits import row_obstacle
+
+            why = row_obstacle(node, rows, self.sharing, exact_sums=self.exact_sums)
+            rows_because = self.rows_because or why
+            if not rows_because:
+                return self._paned(labelled, node, rows)
         elif slid_join(node) is not None and not self.serve:
             from mayfly.physical.join_pane_plan import JoinCompiler, join_obstacle
 
@@ -372,14 +380,18 @@ class _Compiler:
         rows = label_plan(rows_at_their_times(node, window), self.weak_distinct)
         return aging_groups(node, self.task(rows), window)
 
-    def _paned(self, labelled: Labelled, node: GroupAggregate, window: Range) -> Task:
+    def _paned(self, labelled: Labelled, node: GroupAggregate, window: Range | RowsWindow) -> Task:
         """Partial values of panes in the place of rows."""
-        from mayfly.physical.pane_tasks import grouping_task
+        from mayfly.physical.pane_tasks import grouping_task, row_grouping_task
 
         scan = labelled.inputs[0]
         while scan.inputs:
             (scan,) = scan.inputs
         assert isinstance(scan.node, StreamScan)
+        if isinstance(window, RowsWindow):
+            stream = self.catalog.lookup(scan.node.stream)
+            assert isinstance(stream, StreamDefinition)
+            return row_grouping_task(node, window, stream, scan, self.sharing)
         return grouping_task(node, window, self._scan(scan.node), scan, self.sharing, self.serve)
 
     def _frequent(self, labelled: Labelled, node: GroupAggregate) -> Task:

@@ -27,10 +27,10 @@ from mayfly.optimizer.plan_warnings import (
 )
 from mayfly.optimizer.rule import is_of_stream, offers
 from mayfly.patterns import MON, WK, Label
-from mayfly.physical.pane_limits import obstacle
+from mayfly.physical.pane_limits import obstacle, row_obstacle
 from mayfly.physical.pane_sources import PaneSource, call_parts
 from mayfly.physical.session_totals import groups_sessions, is_per_window, partition_of
-from mayfly.physical.slides import in_panes, rows_because, runnable, slid_window
+from mayfly.physical.slides import in_panes, rows_because, runnable, slid_rows, slid_window
 from mayfly.plan.aging_calls import decays
 from mayfly.plan.derived_stream import Derived
 from mayfly.plan.expressions import Literal
@@ -84,7 +84,7 @@ def foreseen_warnings(optimized: Optimized) -> tuple[Warned, ...] | None:
         costed = cost_plan(runs, context.statistics, context.strategy, context.weak_distinct)
     growing = {figure.node: figure.estimated.flow.grows for figure in costed.walk()}
     no_panes = rows_because(plan, context.strategy, context.panes)
-    foresight = _Foresight(growing.__getitem__, not no_panes, plan.exact_sums)
+    foresight = _Foresight(growing.__getitem__, not no_panes, plan.exact_sums, context.sharing)
     if plan.serve is not None and not foresight.serves(runs, bool(plan.serve.subtracting)):
         return None
     warnings = foresight.warnings(_answer(runs))
@@ -171,13 +171,16 @@ class _Foresight:
     grows: Callable[[Node], bool]
     panes: bool
     exact_sums: bool
+    rules: frozenset[str]
 
     def warnings(self, node: Node, ranked: bool = False) -> Iterator[Warned]:
         """What is said of an operator and then of those below it; ``ranked`` where these are asked
         for the order of their stream."""
-        if isinstance(node, GroupAggregate) and self._has_panes(node):
+        if isinstance(node, GroupAggregate) and (
+            self._has_panes(node) or self._has_row_panes(node)
+        ):
             scan = next(part for part in node.walk() if isinstance(part, StreamScan))
-            if not node.keys:
+            if not node.keys or scan.window.counts_rows:
                 yield single_task(scan)
             return
         if isinstance(node, Select) and isinstance(node.predicate, Literal):
@@ -243,6 +246,12 @@ class _Foresight:
         if window is None or not self.panes or any(map(_is_frequency, node.aggregates)):
             return False
         return not obstacle(node, window, exact_sums=self.exact_sums)
+
+    def _has_row_panes(self, node: GroupAggregate) -> bool:
+        window = slid_rows(node)
+        if window is None or not self.panes or any(map(_is_frequency, node.aggregates)):
+            return False
+        return not row_obstacle(node, window, self.rules, exact_sums=self.exact_sums)
 
 
 def _adds(node: GroupAggregate) -> bool:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from dataclasses import replace
+
+from mayfly.optimizer.rules.keep_panes import ROW_PANES
 from mayfly.plan.aggregate_names import COUNTED, SPREADS
 from mayfly.plan.logical_operators import (
     AggregateCall,
     GroupAggregate,
 )
 from mayfly.plan.plan_text import aggregate_text
-from mayfly.plan.window_kinds import Range
+from mayfly.plan.window_kinds import Range, RowsWindow, Slide
 
 MOST_PANES = 10_000
 """More of them in one window are no longer fewer than rows."""
@@ -26,6 +30,20 @@ def obstacle(node: GroupAggregate, window: Range, *, exact_sums: bool = False) -
     if count > MOST_PANES:
         return f"{count:,} panes are no fewer than rows"
     return next((why for call in node.aggregates if (why := _unfit(call, exact_sums))), "")
+
+
+def row_obstacle(
+    node: GroupAggregate, window: RowsWindow, rules: Collection[str], *, exact_sums: bool = False
+) -> str:
+    """Why a grouping over the latest rows cannot be answered from panes of rows by some rules,
+    nothing if it can."""
+    if ROW_PANES.name not in rules:
+        return "the rule is switched off"
+    assert window.slide is not None
+    if window.slide.rows == 1:
+        return "a pane of one row is no fewer than rows"
+    over = Range(duration=window.count, slide=Slide(period=window.slide.rows))
+    return obstacle(node, replace(over, internal=window.internal), exact_sums=exact_sums)
 
 
 def _unfit(call: AggregateCall, exact_sums: bool) -> str:

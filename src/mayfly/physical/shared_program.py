@@ -91,10 +91,14 @@ def shared(
     """The programs by query name as one; ``since`` and ``entries`` say when each was registered."""
     pool: dict[tuple[ClockGroup, str], Task] = {}
     members = []
-    for program in programs.values():
-        _pool_standing(pool, program)
+    groups_of = {
+        name: ClockGroup(streams_of(program), since.get(name), (entries or {}).get(name))
+        for name, program in programs.items()
+    }
     for name, program in programs.items():
-        group = ClockGroup(streams_of(program), since.get(name), (entries or {}).get(name))
+        _pool_standing(pool, program, groups_of[name])
+    for name, program in programs.items():
+        group = groups_of[name]
         answer = _Pooling(pool, group).pooled(program.answer)
         members.append(Member(name, replace(program, answer=answer), group))
     names: dict[Task, str] = {}
@@ -104,12 +108,19 @@ def shared(
     return SharedProgram(tuple(members), names, groups)
 
 
-def _pool_standing(pool: dict[tuple[ClockGroup, str], Task], program: Program) -> None:
+def _pool_standing(
+    pool: dict[tuple[ClockGroup, str], Task], program: Program, group: ClockGroup
+) -> None:
     """What keeps panes serves queries that come at any time: it is one, for all of them."""
     for task in program.tasks():
         if task.operator.is_standing:
-            place = ClockGroup(streams_of(program)), fingerprint(task)
+            place = _group_of(task, group), fingerprint(task)
             pool[place] = task if place not in pool else _united(pool[place], task)
+
+
+def _group_of(task: Task, group: ClockGroup) -> ClockGroup:
+    """Whose a task is that a query of a group reads."""
+    return ClockGroup(group.streams) if task.operator.meets_newcomers else group
 
 
 def _united(task: Task, other: Task) -> Task:
@@ -138,7 +149,7 @@ class _Pooling:
             same = all(old is new for old, new in zip(task.inputs, inputs, strict=True))
             own = task if same else replace(task, inputs=inputs)
             if task.operator.is_standing:
-                own = self.pool[ClockGroup(self.group.streams), fingerprint(own)]
+                own = self.pool[_group_of(own, self.group), fingerprint(own)]
             elif not moves_freely(task):
                 own = self.pool.setdefault((self.group, fingerprint(own)), own)
             self.done[task] = own
@@ -148,8 +159,9 @@ class _Pooling:
 def with_equal_tasks_once(program: Program) -> Program:
     """The program with equal tasks as one."""
     pool: dict[tuple[ClockGroup, str], Task] = {}
-    _pool_standing(pool, program)
-    answer = _Pooling(pool, ClockGroup(streams_of(program))).pooled(program.answer)
+    group = ClockGroup(streams_of(program))
+    _pool_standing(pool, program, group)
+    answer = _Pooling(pool, group).pooled(program.answer)
     return replace(program, answer=answer)
 
 
@@ -171,8 +183,7 @@ def _name(
     """Name a task and those below: by what it computes, and whose it is unless shared."""
     if task in names:
         return
-    if task.operator.is_standing:
-        group = ClockGroup(group.streams)
+    group = _group_of(task, group)
     whom = context if moves_freely(task) else ""
     names[task] = digest(group.name, whom, fingerprint(task))
     groups[task] = group

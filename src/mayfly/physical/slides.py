@@ -19,7 +19,7 @@ from mayfly.plan.logical_operators import (
     SubqueryWindow,
 )
 from mayfly.plan.strategy import Strategy
-from mayfly.plan.window_kinds import Range, Slide
+from mayfly.plan.window_kinds import Range, RowsWindow, Slide, Window
 
 
 def outer_slide(plan: Node) -> Slide | None:
@@ -91,13 +91,25 @@ def in_panes(plan: Output) -> Output:
 
 def slid_window(node: GroupAggregate) -> Range | None:
     """The window that moves by refreshes, of a grouping over one stream."""
+    window = _window_below(node)
+    if not isinstance(window, Range) or window.slide is None or not window.slide.period:
+        return None
+    return window
+
+
+def slid_rows(node: GroupAggregate) -> RowsWindow | None:
+    """The window over the latest rows that moves by rows, of a grouping over one stream."""
+    window = _window_below(node)
+    if not isinstance(window, RowsWindow) or window.slide is None or not window.slide.rows:
+        return None
+    return window
+
+
+def _window_below(node: GroupAggregate) -> Window | None:
     below: Node = node.child
     while isinstance(below, Select | Project):
         below = below.child
-    if not isinstance(below, StreamScan) or not isinstance(below.window, Range):
-        return None
-    slide = below.window.slide
-    return below.window if slide is not None and slide.period else None
+    return below.window if isinstance(below, StreamScan) else None
 
 
 def slid_join(node: GroupAggregate) -> Join | None:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from mayfly.optimizer.rule import Rule
 from mayfly.optimizer.rules.first_last import FIRST_LAST
-from mayfly.optimizer.rules.keep_panes import PANES
+from mayfly.optimizer.rules.keep_panes import PANES, ROW_PANES
 
 SS1 = Rule("SS1", "one state of panes for windows of any length, and for all their functions")
 CS1 = Rule("CS1", "panes that come and go in equal windows are looked for once")
@@ -35,8 +35,8 @@ SKETCHES = Rule("sketches", "sketches of panes answer APPROX_ forms, not counter
 JOINED = frozenset({JOIN_PANES.name, SS3.name, CS4.name, CS5.name})
 """Those of aggregates over joins."""
 _OF_PANES = frozenset({SS1.name, CS1.name, CS2.name, CS8.name, SS4.name})
-SHARING = _OF_PANES | JOINED | {SKETCHES.name, FIRST_LAST.name}
-LATER_RULES = (
+SHARING = _OF_PANES | JOINED | {SKETCHES.name, FIRST_LAST.name, ROW_PANES.name}
+_LATER = (
     (),
     (JOIN_PANES.name,),
     (FIRST_LAST.name,),
@@ -44,4 +44,5 @@ LATER_RULES = (
     (PANES.name, JOIN_PANES.name, FIRST_LAST.name),
     (SS1.name, JOIN_PANES.name, FIRST_LAST.name),
 )
+LATER_RULES = (*_LATER, *((*names, ROW_PANES.name) for names in _LATER))
 """Rules that checkpoints of earlier versions were begun without."""

@@ -21,6 +21,7 @@ from mayfly.kernels.pane_groups import PaneGroups
 from mayfly.kernels.pane_readers import leads
 from mayfly.lifetime import NEVER, format_micros
 from mayfly.physical.explain.read_joins import JoinReader, ReadJoin, read_joins
+from mayfly.physical.explain.read_rows import ReadRows, RowReader, read_rows
 from mayfly.physical.plan_programs import programs_of_plans
 from mayfly.physical.program import Program, Task
 from mayfly.physical.shared_program import described, shared
@@ -132,12 +133,14 @@ class Sharing:
     others: Mapping[str, str]
     """Queries without panes, and why."""
     joins: tuple[ReadJoin, ...] = ()
+    rows: tuple[ReadRows, ...] = ()
 
     def __str__(self) -> str:
         return self.text()
 
     def text(self) -> str:
         lines = [line for some in self.panes for line in some.lines()]
+        lines += [line for state in self.rows for line in state.lines()]
         lines += [line for join in self.joins for line in join.lines()]
         if self.others:
             lines += ["no panes", *(f"    {name}: {why}" for name, why in self.others.items())]
@@ -158,8 +161,9 @@ class Sharing:
 
     def values(self) -> dict[str, Any]:
         joins = {"joins": [asdict(some) for some in self.joins]} if self.joins else {}
+        rows = {"rows": [asdict(some) for some in self.rows]} if self.rows else {}
         panes = [asdict(some) for some in self.panes]
-        return {"panes": panes, "others": dict(self.others), **joins}
+        return {"panes": panes, "others": dict(self.others), **joins, **rows}
 
     def json(self) -> str:
         return json.dumps(self.values(), indent=2, ensure_ascii=False)
@@ -176,6 +180,15 @@ class Sharing:
                 f'  p{index} -- "{reader.rule}" --> q_{_id(reader.query)}'
                 f'("{_quoted(reader.query)}<br/>{_quoted(reader.window)}")'
                 for reader in some.readers
+            ]
+        for index, state in enumerate(self.rows):
+            lines.append(f'  s_{_id(state.stream)}[("{_quoted(state.stream)}")] --> r{index}')
+            head = f"{_quoted(state.head)}<br/>{number(state.rows)} rows a group"
+            lines.append(f'  r{index}["{head}"]')
+            lines += [
+                f'  r{index} -- "{reader.rule}" --> q_{_id(reader.query)}'
+                f'("{_quoted(reader.query)}<br/>{_quoted(reader.window)}")'
+                for reader in state.readers
             ]
         for index, join in enumerate(self.joins):
             streams = dict.fromkeys(words.split(" ")[0] for words in join.inputs)
@@ -202,6 +215,9 @@ class Sharing:
         joined = [r for join in self.joins for r in join.readers if r.query == query]
         if joined:
             return _added_to_join(joined[0])
+        over_rows = [r for some in self.rows for r in some.readers if r.query == query]
+        if over_rows:
+            return _added_to_rows(over_rows[0])
         readers = [r for some in self.panes for r in some.readers if r.query == query]
         if not readers:
             words = f"rows and no panes: {self.others.get(query, '')}"
@@ -227,6 +243,12 @@ def _added_to_join(reader: JoinReader) -> dict[str, Any]:
     return {"words": words, "shared": shared, "alone": alone}
 
 
+def _added_to_rows(reader: RowReader) -> dict[str, Any]:
+    words = f"{number(reader.keeps)} rows more, alone {number(reader.keeps_alone)}"
+    shared, alone = {"keeps": reader.keeps}, {"keeps": reader.keeps_alone}
+    return {"words": words, "shared": shared, "alone": alone}
+
+
 def sharing_of_plans(
     plans: Mapping[str, Output],
     catalog: Catalog,
@@ -240,8 +262,10 @@ def sharing_of_plans(
 def sharing_of(programs: Mapping[str, Program]) -> Sharing:
     """What these queries share when they run together."""
     program = shared(programs, {})
-    joins = read_joins({member.name: member.program for member in program.members})
-    over_joins = {reader.query for join in joins for reader in join.readers}
+    pooled = {member.name: member.program for member in program.members}
+    joins, rows = read_joins(pooled), read_rows(pooled, rows_of)
+    explained = {reader.query for join in joins for reader in join.readers}
+    explained |= {reader.query for state in rows for reader in state.readers}
     reading: dict[Task, list[tuple[str, Any]]] = {}
     others: dict[str, str] = {}
     for member in program.members:
@@ -250,13 +274,13 @@ def sharing_of(programs: Mapping[str, Program]) -> Sharing:
             for store in task.inputs:
                 assert isinstance(store, Task)
                 reading.setdefault(store, []).append((member.name, task.operator))
-        if not readers and member.name not in over_joins:
+        if not readers and member.name not in explained:
             others[member.name] = _reason(member.program)
     panes = [
         _panes(f"panes {index}", store.operator, readers)
         for index, (store, readers) in enumerate(reading.items(), 1)
     ]
-    return Sharing(tuple(panes), others, joins)
+    return Sharing(tuple(panes), others, joins, rows)
 
 
 def _panes(name: str, store: Any, readers: Sequence[tuple[str, PaneGroups]]) -> SharedPanes:
