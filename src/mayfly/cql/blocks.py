@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from mayfly.cql.aggregate_types import has_aggregate, is_aggregate
+from mayfly.cql.aggregate_functions import has_aggregate, is_aggregate
 from mayfly.cql.context import BindingContext
 from mayfly.cql.finished_blocks import continued, finished, group_bounds, is_per_window
 from mayfly.cql.frequent_check import with_sub_windows

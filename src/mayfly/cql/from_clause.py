@@ -7,7 +7,7 @@ from typing import Protocol
 
 from sqlglot import exp
 
-from mayfly.cql.aggregate_types import is_aggregate
+from mayfly.cql.aggregate_functions import is_aggregate
 from mayfly.cql.context import BindingContext
 from mayfly.cql.element_parser import UNNEST_FORM
 from mayfly.cql.elements import name_of

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from mayfly.cql.aggregate_types import bind_aggregate, has_aggregate, is_aggregate
+from mayfly.cql.aggregate_functions import bind_aggregate, has_aggregate, is_aggregate
 from mayfly.cql.messages import listing
 from mayfly.cql.places import error_on
 from mayfly.cql.scalar import ScalarBinder

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from mayfly.cql.aggregate_types import has_aggregate
+from mayfly.cql.aggregate_functions import has_aggregate
 from mayfly.cql.scope import Aliases
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from mayfly.cql.aggregate_types import AGGREGATES, bind_aggregate, has_aggregate
+from mayfly.cql.aggregate_functions import AGGREGATES, bind_aggregate, has_aggregate
 from mayfly.cql.context import BindingContext
 from mayfly.cql.group_clause import aggregate_name
 from mayfly.cql.messages import suggestion

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from sqlglot import exp
 
-from mayfly.cql.aggregate_types import has_aggregate
+from mayfly.cql.aggregate_functions import has_aggregate
 from mayfly.cql.context import BindingContext
 from mayfly.cql.output_kind import drop_rstream
 from mayfly.cql.subquery_conditions import asks_query, check_plain

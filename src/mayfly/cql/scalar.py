@@ -8,7 +8,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from mayfly.cql import functions
-from mayfly.cql.aggregate_types import AGGREGATES, FOREIGN_AGGREGATES
+from mayfly.cql.aggregate_functions import AGGREGATES, FOREIGN_AGGREGATES
 from mayfly.cql.arithmetic import arithmetic
 from mayfly.cql.literals import folded_cast, negated, number
 from mayfly.cql.messages import CqlError, SourceText, closest

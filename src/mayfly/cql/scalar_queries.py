@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from mayfly.cql import functions
-from mayfly.cql.aggregate_types import has_aggregate
+from mayfly.cql.aggregate_functions import has_aggregate
 from mayfly.cql.context import BindingContext
 from mayfly.cql.from_clause import BindQuery, bind_items
 from mayfly.cql.group_clause import GroupedBinder, Grouping

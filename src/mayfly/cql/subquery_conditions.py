@@ -13,7 +13,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from mayfly.cql.aggregate_types import has_aggregate
+from mayfly.cql.aggregate_functions import has_aggregate
 from mayfly.cql.context import BindingContext
 from mayfly.cql.from_clause import BindQuery, bind_items
 from mayfly.cql.join_binder import conjuncts_of, join_items, split_equalities

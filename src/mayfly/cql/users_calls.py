@@ -36,7 +36,7 @@ def users_aggregate_of(
 
 def check_aggregate_name(name: str) -> None:
     """Refuse the name of a function of the language."""
-    from mayfly.cql.aggregate_types import AGGREGATES  # it reads calls of users' aggregates
+    from mayfly.cql.aggregate_functions import AGGREGATES  # it reads calls of users' aggregates
 
     if name.lower() in {*AGGREGATES, *FUNCTIONS, *SYNONYMS, *UNSTABLE}:
         raise InvalidSetting(

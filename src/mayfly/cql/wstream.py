@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from mayfly.cql.aggregate_types import is_aggregate
+from mayfly.cql.aggregate_functions import is_aggregate
 from mayfly.cql.blocks import bind_block
 from mayfly.cql.context import BindingContext
 from mayfly.cql.from_clause import BindQuery

@@ -31,7 +31,7 @@ from mayfly.kernels.holistic import (
 from mayfly.kernels.lifetime_rows import Bools, numbers, whole
 from mayfly.kernels.operator import StateKey
 from mayfly.lifetime import instant_text
-from mayfly.plan.aggregate_names import SPREADS
+from mayfly.plan.aggregate_families import SPREADS
 from mayfly.plan.frequent_call import Frequency
 from mayfly.plan.logical_operators import AggregateCall
 from mayfly.plan.types import arrow_type

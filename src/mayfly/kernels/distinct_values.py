@@ -26,7 +26,7 @@ from mayfly.kernels.holistic import (
     floats_of,
     ranked_values,
 )
-from mayfly.plan.aggregate_names import SPREADS
+from mayfly.plan.aggregate_families import SPREADS
 from mayfly.plan.logical_operators import AggregateCall
 from mayfly.windows.rank_counts import Script
 

@@ -26,7 +26,7 @@ from mayfly.kernels.exact_variances import SPREAD_WIDTH, play_variances
 from mayfly.kernels.group_events import Events, Wide
 from mayfly.kernels.lifetime_rows import Bools
 from mayfly.kernels.room import require_room
-from mayfly.plan.aggregate_names import SPREADS
+from mayfly.plan.aggregate_families import SPREADS
 from mayfly.plan.logical_operators import AggregateCall
 from mayfly.plan.ordered_calls import directions
 from mayfly.plan.types import arrow_type

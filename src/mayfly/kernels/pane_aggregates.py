@@ -22,7 +22,7 @@ from mayfly.kernels.holistic import AggregateUpkeep, Versions, play_totals
 from mayfly.kernels.moment_parts import MomentParts
 from mayfly.kernels.pane_queues import PaneQueues
 from mayfly.kernels.value_sketches import SKETCHES, Bounded
-from mayfly.plan.aggregate_names import COUNTED, SPREADS
+from mayfly.plan.aggregate_families import COUNTED, SPREADS
 from mayfly.plan.logical_operators import AggregateCall
 from mayfly.plan.pane_functions import HLL, ITEMS, KLL
 from mayfly.plan.types import arrow_type

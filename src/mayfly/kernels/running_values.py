@@ -24,7 +24,7 @@ from mayfly.kernels.holistic import SQUARES, SUMS
 from mayfly.kernels.lifetime_rows import Bools, numbers, whole
 from mayfly.kernels.resident import Parts
 from mayfly.lifetime import instant_text
-from mayfly.plan.aggregate_names import SPREADS
+from mayfly.plan.aggregate_families import SPREADS
 from mayfly.plan.over_frames import FrameCall
 from mayfly.plan.types import arrow_type
 

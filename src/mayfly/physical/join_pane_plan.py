@@ -27,7 +27,7 @@ from mayfly.physical.pane_sources import PaneSource
 from mayfly.physical.program import Task
 from mayfly.physical.shared_program import described
 from mayfly.physical.slides import slid_join
-from mayfly.plan.aggregate_names import SPREADS
+from mayfly.plan.aggregate_families import SPREADS
 from mayfly.plan.catalog import Catalog, StreamDefinition
 from mayfly.plan.expressions import Column, Expression, conjunction, conjuncts
 from mayfly.plan.logical_operators import (

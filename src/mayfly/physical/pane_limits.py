@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from mayfly.optimizer.rules.keep_panes import ROW_PANES
-from mayfly.plan.aggregate_names import COUNTED, SPREADS
+from mayfly.plan.aggregate_families import COUNTED, SPREADS
 from mayfly.plan.logical_operators import (
     AggregateCall,
     GroupAggregate,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from mayfly.plan.aggregate_names import COUNTED, SPREADS
+from mayfly.plan.aggregate_families import COUNTED, SPREADS
 from mayfly.plan.expressions import Column, Expression, conjuncts
 from mayfly.plan.logical_operators import (
     AggregateCall,

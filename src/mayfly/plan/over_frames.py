@@ -12,7 +12,7 @@ from enum import Enum
 from functools import cached_property
 
 from mayfly.lifetime import format_micros
-from mayfly.plan.aggregate_names import SPREADS
+from mayfly.plan.aggregate_families import SPREADS
 from mayfly.plan.expressions import Column, Expression
 from mayfly.plan.logical_operators import AggregateCall, Equality, Node, Schema, SortKey
 from mayfly.plan.types import DataType

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mayfly.cql import CqlError, OneTimeQuery, bind_query, catalog_after, parse
-from mayfly.cql.aggregate_types import AGGREGATES
+from mayfly.cql.aggregate_functions import AGGREGATES
 from mayfly.cql.functions import FUNCTIONS, SYNONYMS
 from mayfly.cql.registrations import LAYOUTS, TECHNIQUES
 from mayfly.plan.catalog import Catalog
