@@ -287,7 +287,7 @@ class JoinPaneStore(Alone):
         fresh = self._stored(inputs[0].born)
         shown = self._shown([*(run.load() for run in state.panes), fresh])
         merging = _Settling(self.partials, self.windows, interval.clock)
-        after = by_time(state.panes, merging(fresh), interval.clock - 1, self._keep, merging)
+        after = by_time(state.panes, merging(fresh), interval.clock, self._keep, merging)
         return PaneState(after), shown
 
     def standing(self, state: PaneState) -> JoinPaneRows:
@@ -311,10 +311,12 @@ class JoinPaneStore(Alone):
         return max(pair.reach for pair in self.windows)
 
     def _stored(self, rows: pa.Table) -> pa.Table:
-        """New rows as they are kept: until the last reader has seen them leave."""
+        """New rows as they are kept: until the last reader has seen them leave, at an instant
+        that a step may begin with."""
         panes = panes_of(rows)
         ends = np.maximum.reduce([pair.lives(panes)[1] for pair in self.windows])
-        rows = with_numbers(rows, **{GROUP: self._codes(rows), TS: np.minimum(*panes), EXP: ends})
+        own = {GROUP: self._codes(rows), TS: np.minimum(*panes), EXP: later(ends, 1)}
+        rows = with_numbers(rows, **own)
         return gathered([rows.select(self._schema.names)], TS)
 
 
