@@ -1,6 +1,7 @@
 """One query over a stream in Flink SQL, run by a Python that has apache-flink.
 
 Rows come from a formula over a sequence, so Flink reads no files; results go nowhere when timed.
+Several rows have the same millisecond: the watermark stays one behind, or Flink would drop some.
 Parallelism 2, state on the heap, objects reused, no checkpoints: nothing is kept for a crash.
 
     python flink_queries.py '{"sql": "SELECT k, v AS x FROM s", "columns": "k BIGINT, x BIGINT",
@@ -35,7 +36,7 @@ def environment(load: dict[str, Any], batches: int) -> Any:
             ts AS TO_TIMESTAMP_LTZ(n * {1000 * load["seconds"]} / {load["rows"]}, 3),
             k AS CAST(MOD(n * n * 31 + n * 17, {load["keys"]}) AS BIGINT),
             v AS CAST(MOD(n, 1000003) AS BIGINT),
-            WATERMARK FOR ts AS ts)
+            WATERMARK FOR ts AS ts - INTERVAL '0.001' SECOND)
         WITH ('connector' = 'datagen', 'fields.n.kind' = 'sequence', 'fields.n.start' = '0',
               'fields.n.end' = '{load["rows"] * batches - 1}',
               'rows-per-second' = '2000000000')""")
