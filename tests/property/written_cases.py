@@ -70,7 +70,7 @@ def random_streams(rng: Random) -> TimedStreams:
     def text() -> str | None:
         return rng.choice(("a", "b", "", None))
 
-    tags = ([], ["p"], ["q", "p"], ["q", None, "q"], None)
+    tags: tuple[list[str | None] | None, ...] = ([], ["p"], ["q", "p"], ["q", None, "q"], None)
     make: dict[str, Callable[[], dict[str, Any]]] = {
         "a": lambda: {"g": text(), "v": number(), "x": rng.choice((0.5, 1.25, -2.0, 4.75, None))},
         "b": lambda: {"g": text(), "w": number()},

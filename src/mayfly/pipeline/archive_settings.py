@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mayfly.archive.layouts.wave import WaveScheme
+from mayfly.archive.layouts.wave_layouts import WaveScheme
 from mayfly.archive.model.contract import Contract
 from mayfly.archive.model.declaration import WindowRequest
 from mayfly.archive.model.lifetime_declaration import LifetimeRequest

@@ -56,7 +56,7 @@ def fed(run: ContinuousRun, cuts: list[int]) -> ContinuousRun:
 
 LAST = "SELECT k, ts AS t, n, x FROM RESAMPLE s PARTITION BY k EVERY 2 SECONDS LAST"
 LINEAR = LAST.replace("LAST", "LINEAR")
-EXPECTED = {
+EXPECTED: dict[str, list[tuple[Any, ...]]] = {
     LAST: [
         ("a", 2 * S, 10, 1.0, 2), ("a", 4 * S, 30, None, 4), ("a", 6 * S, 30, None, 6),
         ("a", 8 * S, 80, 3.0, 8), ("a", 10 * S, 80, 3.0, 10),

@@ -121,7 +121,7 @@ def test_a_staleness_bound_is_kept_and_answers_that_break_it_are_not_given(tmp_p
     text = bounded.text.replace("SERVE ", "SERVE BOUNDED STALENESS 500 ms ", 1)
 
     class Bounded(ServedCase):
-        text = property(lambda self: text)  # type: ignore[assignment]
+        text = property(lambda self: text)
 
     bounded.__class__ = Bounded
     run = ServedRun(tmp_path / "ck", {"q": bounded})

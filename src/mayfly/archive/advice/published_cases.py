@@ -15,7 +15,7 @@ from mayfly.archive.advice.cost_parameters import SCAM, TPC_D, WSE, CostParamete
 from mayfly.archive.advice.wave_advisor import Need, advise
 from mayfly.archive.advice.wave_cost import WaveCost, wave_cost
 from mayfly.archive.layouts.run_plan import UpdateTechnique
-from mayfly.archive.layouts.wave import WaveLayout, WaveScheme
+from mayfly.archive.layouts.wave_layouts import WaveLayout, WaveScheme
 from mayfly.errors import InvalidSetting
 
 _SIMPLE, _PACKED = UpdateTechnique.SIMPLE_SHADOW, UpdateTechnique.PACKED_SHADOW

@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Protocol, TypeVar
 from mayfly.archive.advice.cost_parameters import CostParameters
 from mayfly.archive.advice.wave_cost import WaveCost, wave_cost
 from mayfly.archive.layouts.run_plan import UpdateTechnique
-from mayfly.archive.layouts.wave import WaveLayout, WaveScheme
+from mayfly.archive.layouts.wave_layouts import WaveLayout, WaveScheme
 from mayfly.display import Facts
 from mayfly.errors import InvalidSetting
 

@@ -40,7 +40,7 @@ from mayfly.archive.layouts.operations import (
     execute,
 )
 from mayfly.archive.layouts.run_plan import UpdateTechnique
-from mayfly.archive.layouts.wave import Transition, WaveLayout
+from mayfly.archive.layouts.wave_layouts import Transition, WaveLayout
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from mayfly.archive.layouts.operations import WaveState
 from mayfly.archive.layouts.run_plan import IndexRuns, RunPlan, RunWrite, set_aside
-from mayfly.archive.layouts.wave import WaveLayout
+from mayfly.archive.layouts.wave_layouts import WaveLayout
 from mayfly.archive.model.state import ArchiveState, ArchiveVersion
 from mayfly.archive.write.job_plan import PlannedCommit, without_expired
 

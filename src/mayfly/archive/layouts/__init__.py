@@ -28,7 +28,7 @@ from mayfly.archive.layouts.run_plan import (
     plan_gap,
     plan_update,
 )
-from mayfly.archive.layouts.wave import Transition, WaveLayout, WaveScheme
+from mayfly.archive.layouts.wave_layouts import Transition, WaveLayout, WaveScheme
 
 __all__ = [
     "AddIndex",

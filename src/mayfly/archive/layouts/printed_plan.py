@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from mayfly.archive.layouts.doubly_partitioned import Names, PartitionedLayout
 from mayfly.archive.layouts.operations import Days, WaveState, format_days
-from mayfly.archive.layouts.wave import Transition, WaveLayout, WaveScheme
+from mayfly.archive.layouts.wave_layouts import Transition, WaveLayout, WaveScheme
 from mayfly.errors import InvalidSetting
 
 _THEN = "- - -"

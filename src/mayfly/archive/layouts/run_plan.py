@@ -29,7 +29,7 @@ from mayfly.archive.layouts.operations import (
     changes,
     execute,
 )
-from mayfly.archive.layouts.wave import Transition
+from mayfly.archive.layouts.wave_layouts import Transition
 from mayfly.errors import InvalidSetting
 
 _NO_DAY = 0

@@ -24,7 +24,7 @@ from mayfly.archive.layouts.run_plan import (
     plan_preparation,
     plan_update,
 )
-from mayfly.archive.layouts.wave import Transition
+from mayfly.archive.layouts.wave_layouts import Transition
 from mayfly.archive.model.row_counts import NO_WINDOWS, Positions
 from mayfly.archive.model.settings import ArchiveSettings
 from mayfly.archive.model.state import DAYS, ArchiveState, ArchiveVersion
