@@ -2,6 +2,7 @@
 
 Rows come from a formula over a sequence, so Flink reads no files; results go nowhere when timed.
 Several rows have the same millisecond: the watermark stays one behind, or Flink would drop some.
+Its OVER drops rows of the first millisecond of 1970, so rows come a minute later than in the files.
 Parallelism 2, state on the heap, objects reused, no checkpoints: nothing is kept for a crash.
 
     python flink_queries.py '{"sql": "SELECT k, v AS x FROM s", "columns": "k BIGINT, x BIGINT",
@@ -33,7 +34,7 @@ def environment(load: dict[str, Any], batches: int) -> Any:
         table.get_config().set(name, value)
     table.execute_sql(f"""
         CREATE TABLE s (n BIGINT,
-            ts AS TO_TIMESTAMP_LTZ(n * {1000 * load["seconds"]} / {load["rows"]}, 3),
+            ts AS TO_TIMESTAMP_LTZ(60000 + n * {1000 * load["seconds"]} / {load["rows"]}, 3),
             k AS CAST(MOD(n * n * 31 + n * 17, {load["keys"]}) AS BIGINT),
             v AS CAST(MOD(n, 1000003) AS BIGINT),
             WATERMARK FOR ts AS ts - INTERVAL '0.001' SECOND)
