@@ -6,6 +6,7 @@ DuckDB answers over the n rows that come before a multiple of m; its SQL is writ
 from __future__ import annotations
 
 import tempfile
+from collections import Counter
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
@@ -15,6 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mayfly.checkpoint.awaited_rows import awaited_rows
 from mayfly.cql import catalog_after, parse
 from mayfly.kernels.row_panes import RowPaneStore
 from mayfly.lifetime import NEVER
@@ -29,6 +31,7 @@ from tests.property.test_pane_sharing import Pipeline
 from tests.property.test_panes import DECLARED as WITHOUT_SEQUENCE
 from tests.property.test_panes import (
     SCHEMA,
+    SLACK,
     Query,
     Row,
     admitted,
@@ -168,25 +171,146 @@ def test_queries_of_one_grouping_have_one_state_without_rows() -> None:
         assert not stores(runner(folder, queries, 2, SHARING - {"row-panes"}))
 
 
-def test_a_late_query_counts_rows_from_its_own_beginning() -> None:
-    """As with rows in the place of panes: nothing says at which instant so many rows have come."""
+@dataclass
+class RowPipeline(Pipeline):
+    """Queries over rows that come and go."""
+
+    def feed(self, batch: Batch) -> None:
+        self.runner().feed({"s": table_of(batch)}, {})
+
+    def check(self, rows: Batch, rng: Random, count: int = 9) -> None:
+        running = self.runner()
+        running.close_input()
+        entries = running.repository.current().properties["queries"]
+        last = max((row["ts"] for row in rows), default=-1)
+        for name, query in self.queries.items():
+            entry = self.entries[name] | entries.get(name, {})
+            table = results_of(running, name)
+            since = max(entry.get(WHOLE_FROM) or 0, entry["since"] or 0, 0)
+            for at in range(since, last + 1):
+                assert shown(table, at) == oracle(query, rows, at), (name, query.cql, at, since)
+
+
+@pytest.fixture(autouse=True)
+def with_sequence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(test_pane_sharing, "CATALOG", CATALOG)
+
+
+SEEN = Counter[str]()
+
+
+@many
+@given(seed=st.integers(0, 2**48))
+def test_queries_that_come_and_go_number_rows_as_the_stream_does(seed: int) -> None:
+    rng = Random(seed)
+    model = random_rows_query(rng)
+    batches = numbered(rng, random_batches(rng, rng.randint(3, 8), (0, 3, 8, 20)))
+    number = 0
+
+    def some(count: int) -> dict[str, Query]:
+        nonlocal number
+        number += count
+        made = [random_rows_query(rng) for _ in range(count)]
+        alike = [replace(q, keys=model.keys, where=model.where) for q in made]
+        mixed = zip(made, alike, strict=True)
+        chosen = [own if rng.random() < 0.2 else like for own, like in mixed]
+        return {f"q{number - count + n}": query for n, query in enumerate(chosen)}
+
+    with tempfile.TemporaryDirectory() as folder:
+        pipeline = RowPipeline(folder, rng.randint(1, 3), SHARING)
+        # It numbers the rows from the first on, whoever comes and goes.
+        first = replace(model, period=max(2, model.period))
+        pipeline.begin({"first": first, **some(rng.randint(0, 2))})
+        for batch in batches:
+            if rng.random() < 0.5:
+                pipeline.add(some(rng.randint(1, 2)))
+            names = sorted(pipeline.queries.keys() - {"first"})
+            if names and rng.random() < 0.3:
+                pipeline.drop(rng.choice(names))
+            pipeline.feed(batch)
+        for name, entry in pipeline.entries.items():
+            if entry["since"] is not None and pipeline.queries[name].period > 1:
+                SEEN["at once" if entry[WHOLE_FROM] < NEVER else "later"] += 1
+        pipeline.check(admitted(batches), rng)
+
+
+def test_some_of_them_answered_at_once() -> None:
+    if not SEEN:
+        test_queries_that_come_and_go_number_rows_as_the_stream_does()
+    assert SEEN["at once"], SEEN
+    assert SEEN["later"], SEEN
+
+
+def awaited(pipeline: Pipeline, name: str) -> list[str]:
+    entry = pipeline.runner().repository.current().properties["queries"][name]
+    return [row.words for row in awaited_rows(entry)]
+
+
+def test_a_late_query_answers_at_once_from_the_panes_of_a_longer_window() -> None:
     wide, late = (RowQuery(("g",), ("COUNT(*)",), "", count, 10, 0) for count in (60, 20))
-    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(test_pane_sharing, "CATALOG", CATALOG)
-        pipeline = Pipeline(folder, 2, SHARING)
+    with tempfile.TemporaryDirectory() as folder:
+        pipeline = RowPipeline(folder, 2, SHARING)
         pipeline.begin({"wide": wide})
-        pipeline.runner().feed({"s": table_of(rows_at(*range(1, 101)))}, {})
+        pipeline.feed(rows_at(*range(1, 104 + SLACK)))
         pipeline.add({"late": late})
-        assert pipeline.entries["late"][WHOLE_FROM] == NEVER
-        pipeline.runner().feed({"s": table_of(rows_at(*range(101, 156)))}, {})
+        entry = pipeline.entries["late"]
+        assert entry[WHOLE_FROM] == entry["since"] - 1 == 102
+        assert shown(results_of(pipeline.runner(), "late"), 102) == [("a", 20)]
         pipeline.drop("wide")
-        pipeline.runner().feed({"s": table_of(rows_at(*range(156, 201)))}, {})
+        pipeline.feed(rows_at(*range(104 + SLACK, 201)))
+        pipeline.check(rows_at(*range(1, 201)), Random(1))
+
+
+def test_a_late_query_says_with_which_row_it_is_whole_where_panes_are_not_kept() -> None:
+    """A longer window, another function, other edges, other groups: 102 rows are closed."""
+    wide = RowQuery(("g",), ("COUNT(*)",), "", 60, 10, 0)
+    late = {
+        "longer": (replace(wide, duration=200), 240),
+        "function": (replace(wide, calls=("MAX(v)",), duration=20), 130),
+        "edges": (replace(wide, duration=20, period=15), 135),
+        "groups": (replace(wide, keys=("k",), duration=35), 140),
+    }
+    for name, (query, row) in late.items():
+        rows = rows_at(*range(1, 104 + SLACK))
+        with tempfile.TemporaryDirectory() as folder:
+            pipeline = RowPipeline(folder, 2, SHARING)
+            pipeline.begin({"wide": wide})
+            pipeline.feed(rows)
+            pipeline.add({"late": query})
+            assert pipeline.entries["late"][WHOLE_FROM] == NEVER, name
+            assert awaited(pipeline, "late") == [f"row {row} of s has come"], name
+            for end in (row + SLACK, row + 1 + SLACK, row + 50):
+                batch = rows_at(*range(len(rows) + 1, end + 1))
+                rows += batch
+                pipeline.feed(batch)
+                assert bool(awaited(pipeline, "late")) == (end == row + SLACK), name
+            entry = pipeline.runner().repository.current().properties["queries"]["late"]
+            assert entry[WHOLE_FROM] == row, name
+            pipeline.check(rows, Random(1))
+
+
+def test_a_stream_is_numbered_from_the_first_query_over_its_rows_on() -> None:
+    """What was read before and is still open is missing: nothing is known until it is closed."""
+    timed = Query(("g",), ("COUNT(*)",), "", 60, 10, 0)
+    late = RowQuery(("g",), ("COUNT(*)",), "", 20, 10, 0)
+    with tempfile.TemporaryDirectory() as folder:
+        pipeline = RowPipeline(folder, 2, SHARING)
+        pipeline.begin({"timed": timed})
+        pipeline.feed(rows_at(*range(1, 101)))
+        pipeline.add({"late": late})
+        said = "20 rows of s have come after 1970-01-01 00:00:00.000100"
+        assert awaited(pipeline, "late") == [said]
+        pipeline.add({"later": late})
+        assert awaited(pipeline, "later") == [said]
+        pipeline.feed(rows_at(*range(101, 110)))
+        assert awaited(pipeline, "late") == awaited(pipeline, "later") == ["row 30 of s has come"]
+        pipeline.feed(rows_at(*range(110, 200)))
         running = pipeline.runner()
         running.close_input()
-        table = results_of(running, "late")
-    assert shown(table, 109) == []
-    assert shown(table, 115) == [("a", 10)]
-    assert [shown(table, at) for at in (150, 180, 200)] == [[("a", 20)]] * 3
+        entries = running.repository.current().properties["queries"]
+        for name in ("late", "later"):
+            assert entries[name][WHOLE_FROM] == 199 - SLACK - 1, name
+            assert shown(results_of(running, name), 198) == [("a", 20)], name
 
 
 def test_rows_that_do_not_count_push_others_out() -> None:

@@ -14,11 +14,19 @@ Cost: O(tasks of the program); no row is read here.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from mayfly.checkpoint.awaited_rows import AwaitedRow, RowCount
+from mayfly.checkpoint.row_history import (
+    PaneUse,
+    first_pane,
+    panes_known_since,
+    rows_known_from,
+    stream_of,
+)
 from mayfly.kernels.delta import column_name
 from mayfly.kernels.operator import Copy
-from mayfly.kernels.pane_edges import contains, families_of, reach_of
+from mayfly.kernels.pane_edges import reach_of
 from mayfly.lifetime import MIN_TIME, NEVER
 from mayfly.physical.shared_program import described
 from mayfly.physical.stages import (
@@ -34,7 +42,7 @@ from mayfly.plan.window_kinds import Landmark, Now, PartitionRows, Range, Unboun
 from mayfly.runtime.clock import Clocks
 from mayfly.storage.segment import TS
 
-WAITING, ROWS = "waiting", "rows"
+WAITING = "waiting"
 Place = tuple[str, str]
 """A state and the part of it that holds rows."""
 
@@ -54,6 +62,8 @@ class KeptHistory:
     """Per window of a query that came later: the instant from which it knows all rows."""
     times: Mapping[str, str]
     """Per stream: its column of time, which every kept row has."""
+    numbered: Mapping[str, RowCount] = field(default_factory=dict)
+    """Per state of panes of rows: how far it has counted."""
 
 
 @dataclass(frozen=True)
@@ -121,6 +131,8 @@ class StoredHistory:
     """Per window: the instant from which it knows all rows."""
     whole_from: Mapping[str, int]
     """Per newcomer: the instant from which its answers are whole."""
+    awaited: Mapping[str, tuple[AwaitedRow, ...]]
+    """Per newcomer: the rows with which they are, where no instant is known."""
 
 
 def history_of(
@@ -163,12 +175,47 @@ def history_of(
             start = max(clock - reach, beginnings[reader.name])
             if start < clock:
                 began[reader.group] = min(began.get(reader.group, NEVER), start)
-    whole = {
-        answer.query: _whole_from(stages, answer, accesses, beginnings)
-        for answer in stages.answers
-        if answer.query in newcomers
-    }
-    return StoredHistory(tuple(fillings), began, beginnings, whole)
+    rows = _rows_found(stages, groups, kept, began, beginnings)
+    whole, awaited = dict[str, int](), dict[str, tuple[AwaitedRow, ...]]()
+    for answer in stages.answers:
+        if answer.query in newcomers:
+            whole[answer.query] = _whole_from(stages, answer, accesses, beginnings)
+            below = (task.name for task in tasks_of(stages, answer))
+            waits = tuple(row for name in below if (row := rows.get(name)) is not None)
+            awaited |= {answer.query: waits} if waits else {}
+    return StoredHistory(tuple(fillings), began, beginnings, whole, awaited)
+
+
+def _rows_found(
+    stages: StagedProgram,
+    groups: Collection[int],
+    kept: KeptHistory,
+    began: dict[int, int],
+    beginnings: dict[str, int],
+) -> dict[str, AwaitedRow | None]:
+    """What each newcomer that reads panes of rows waits for, if anything; what it finds is shown
+    at the last instant that is closed."""
+    beginnings |= {name: count.lacks_until for name, count in kept.numbered.items()}
+    rows = dict[str, AwaitedRow | None]()
+    for reader in stages.tasks:
+        window = reader.operator.reads_rows
+        if window is None or reader.group not in groups:
+            continue
+        (number,) = reader.local
+        assert number is not None
+        store = stages.tasks[number]
+        count = kept.numbered[store.name]
+        clock = kept.clocks.of(stages.groups[reader.group].streams).query
+        known_from = rows_known_from(stages, reader, groups, kept.known_from, count, clock)
+        first = first_pane(window, known_from)
+        if first < NEVER:
+            beginnings[reader.name] = first
+        if first <= count.rows:
+            began[reader.group] = min(began.get(reader.group, NEVER), clock - 1)
+        assert window.slide is not None
+        lengths, stream = (window.count, window.slide.rows or 1), stream_of(stages, store)
+        rows[reader.name] = AwaitedRow.of(store.name, stream, lengths, known_from, count)
+    return rows
 
 
 def panes_known_from(
@@ -192,23 +239,18 @@ def _store_known_from(
 ) -> int:
     (window,), streams = reader.operator.reads, stages.groups[reader.group].streams
     clock = kept.clocks.of(streams).query
-    since: dict[object, int] = {}
+    others = []
     for other in stages.tasks:
         if store not in other.local or other.group in newcomers:
             continue
         begun = MIN_TIME if stages.groups[other.group].since is None else NEVER
-        for read in other.operator.reads:
-            own = max(kept.known_from.get(other.name, begun), clock - reach_of(read))
-            for part in (ROWS, *other.operator.numbers_read, *families_of(read)):
-                since[part] = min(since.get(part, NEVER), own)
+        since = kept.known_from.get(other.name, begun)
+        others += [PaneUse(w, other.operator.numbers_read, since) for w in other.operator.reads]
     # Rows up to the largest are in panes that are cut as they were.
     arrived = kept.clocks.largest.get(streams[0])
     fresh = MIN_TIME if arrived is None else arrived + 1
-    known_since = [since.get(part, NEVER) for part in (ROWS, *reader.operator.numbers_read)]
-    for family in families_of(window):
-        finer = [part for part in since if isinstance(part, tuple) and contains(part, family)]
-        known_since.append(min((since[part] for part in finer), default=NEVER))
-    return min(max(known_since), fresh)
+    asked = PaneUse(window, reader.operator.numbers_read, MIN_TIME)
+    return min(panes_known_since(asked, others, clock), fresh)
 
 
 def _began(stages: StagedProgram, fillings: list[Filling]) -> dict[int, int]:

@@ -274,6 +274,8 @@ def _beginning(run: QueryRun) -> str:
     if whole < since:
         return ": the rows it needs were kept, it answers at once"
     begun = "" if since == MIN_TIME else f" at {instant_text(since)}"
+    if whole == NEVER and run.awaited.startswith("until"):
+        return f": it begins{begun}, and is warming up {run.awaited}"
     if whole == NEVER:
         return f": it begins{begun}, and never knows earlier rows, which matter for ever"
     return f": it begins{begun}, and is warming up until {instant_text(whole)}"

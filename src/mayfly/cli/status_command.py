@@ -77,6 +77,9 @@ def _show(status: PipelineStatus, json: bool) -> None:
         ],
         ("changes", "in last batch", "results kept", "size"),
     )  # fmt: skip
+    for query in status.queries:
+        if query.warming:
+            typer.echo(f"{query.name} does not know all earlier rows, {query.warming}")
 
 
 def _lines(status: PipelineStatus) -> Iterable[str]:

@@ -242,9 +242,9 @@ class Operator:
         return False
 
     @property
-    def meets_newcomers(self) -> bool:
-        """Whether queries that come later read it, too, and not only those of one registration."""
-        return self.is_standing
+    def numbers_rows(self) -> bool:
+        """Whether it numbers the rows of its stream, for windows over the latest of them."""
+        return False
 
     def united(self, other: Operator) -> Operator:
         """One that serves the readers of both; only what ``is_standing`` can."""

@@ -20,7 +20,7 @@ from mayfly.arrays.order import Int64s
 from mayfly.display import counted
 from mayfly.kernels.delta import Delta, with_numbers
 from mayfly.kernels.interval import Interval
-from mayfly.kernels.lifetime_rows import chosen, gathered, numbers
+from mayfly.kernels.lifetime_rows import RowRun, chosen, gathered, numbers
 from mayfly.kernels.operator import Holding, Key, Lying, Moving, Operator, StateKey
 from mayfly.kernels.pane_edges import period_of
 from mayfly.kernels.pane_groups import Extent, PaneGroups
@@ -44,6 +44,11 @@ class RowPaneState(WindowState):
 
     count: int = 0
 
+    def begun_beside(self) -> RowPaneState:
+        """That of other panes of the stream, which begin now and number rows as these do."""
+        waiting = (RowRun.of(run.load(), level=run.level) for run in self.waiting)
+        return replace(self, held=None, waiting=tuple(waiting))
+
 
 @dataclass(frozen=True, slots=True)
 class RowPanes(PaneRows):
@@ -51,12 +56,11 @@ class RowPanes(PaneRows):
 
     span: Interval = field(default_factory=Interval)
     instants: Int64s | None = None
-    began: int = MIN_TIME
 
-    def when(self, places: Int64s) -> Int64s:
+    def when(self, places: Int64s, began: int) -> Int64s:
         """The instants of numbers: what was before is so when the step begins."""
         assert self.instants is not None
-        instants = np.concatenate([[self.began], self.instants, [NEVER]])
+        instants = np.concatenate([[began], self.instants, [NEVER]])
         chosen_instants: Int64s = instants[
             np.clip(places - self.span.began + 1, 0, len(instants) - 1)
         ]
@@ -108,8 +112,8 @@ class RowPaneStore(PaneStore):
         return False
 
     @property
-    def meets_newcomers(self) -> bool:
-        return False
+    def numbers_rows(self) -> bool:
+        return True
 
     @property
     def intake(self) -> tuple[Operator, ...]:
@@ -156,7 +160,7 @@ class RowPaneStore(PaneStore):
 
     def standing(self, state: RowPaneState) -> RowPanes:  # type: ignore[override]
         held = self._held(state)
-        return self._panes([held], state.count, np.empty(0, np.int64), NEVER)
+        return self._panes([held], state.count, np.empty(0, np.int64))
 
     def step(  # type: ignore[override]
         self, state: RowPaneState, inputs: Sequence[Delta], interval: Interval
@@ -167,7 +171,7 @@ class RowPaneStore(PaneStore):
         instants, held = numbers(rows, TS), self._held(state)
         places = np.arange(state.count, state.count + len(instants)) + 1
         fresh = self._fresh(with_numbers(rows, **{TS: places}))
-        panes = self._panes([held, fresh], state.count, instants, interval.began)
+        panes = self._panes([held, fresh], state.count, instants)
         last = state.count + len(instants)
         if len(instants):
             both = gathered([held, fresh], TS)
@@ -198,13 +202,11 @@ class RowPaneStore(PaneStore):
     def _schema(self) -> pa.Schema:
         return pa.schema([*self.columns, (GROUP, pa.int64()), (TS, pa.int64())])
 
-    def _panes(
-        self, tables: Sequence[pa.Table], count: int, instants: Int64s, began: int
-    ) -> RowPanes:
+    def _panes(self, tables: Sequence[pa.Table], count: int, instants: Int64s) -> RowPanes:
         nothing = self.nothing_stored
         span = Interval(count + 1, count + 1 + len(instants))
         some = tuple(table for table in tables if table.num_rows)
-        return RowPanes(nothing, nothing, some, span=span, instants=instants, began=began)
+        return RowPanes(nothing, nothing, some, span=span, instants=instants)
 
 
 @dataclass(frozen=True)
@@ -230,24 +232,41 @@ class RowPaneGroups(PaneGroups):
         return None
 
     def _extent(self, state: ReaderState, inputs: Sequence[Delta], interval: Interval) -> Extent:
-        return Extent.of(self._range, _panes(inputs).span, begun=state.begun)
+        """A newcomer is shown what the last refresh before these rows shows."""
+        span = replace(_panes(inputs).span, knows_from=interval.knows_from)
+        if not state.begun:
+            span = replace(span, began=span.began - 1)
+        return RowExtent.over(Extent.of(self._range, span, begun=state.begun), interval.began)
 
     def _changes(self, extent: Extent, inputs: Sequence[Delta]) -> tuple[pa.Table, pa.Table]:
         fresh, due = super()._changes(extent, inputs)
-        fresh = self._timed(fresh, inputs)
-        return chosen(fresh, numbers(fresh, TS) < numbers(fresh, EXP)), self._timed(due, inputs)
+        fresh = self._timed(fresh, extent, inputs)
+        due = self._timed(due, extent, inputs)
+        return chosen(fresh, numbers(fresh, TS) < numbers(fresh, EXP)), due
 
     def _before(self, extent: Extent, inputs: Sequence[Delta]) -> pa.Table:
-        return self._timed(super()._before(extent, inputs), inputs)
+        return self._timed(super()._before(extent, inputs), extent, inputs)
 
     def _next_change(self, extent: Extent, inputs: Sequence[Delta]) -> int | None:
         return None
 
-    def _timed(self, rows: pa.Table, inputs: Sequence[Delta]) -> pa.Table:
+    def _timed(self, rows: pa.Table, extent: Extent, inputs: Sequence[Delta]) -> pa.Table:
         """Under instants in the place of numbers."""
+        assert isinstance(extent, RowExtent)
         panes = _panes(inputs)
-        times = {name: panes.when(numbers(rows, name)) for name in (TS, EXP)}
+        times = {name: panes.when(numbers(rows, name), extent.instant) for name in (TS, EXP)}
         return with_numbers(rows, **times)
+
+
+@dataclass(frozen=True)
+class RowExtent(Extent):
+    """The numbers of a step as a window sees them, and the ``instant`` at which it begins."""
+
+    instant: int = MIN_TIME
+
+    @staticmethod
+    def over(extent: Extent, instant: int) -> RowExtent:
+        return RowExtent(extent.window, extent.interval, extent.last, instant)
 
 
 def rows_window(window: Range) -> RowsWindow:

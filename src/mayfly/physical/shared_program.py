@@ -120,7 +120,7 @@ def _pool_standing(
 
 def _group_of(task: Task, group: ClockGroup) -> ClockGroup:
     """Whose a task is that a query of a group reads."""
-    return ClockGroup(group.streams) if task.operator.meets_newcomers else group
+    return ClockGroup(group.streams) if task.operator.is_standing else group
 
 
 def _united(task: Task, other: Task) -> Task:

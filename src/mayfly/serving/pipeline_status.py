@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from mayfly.checkpoint.awaited_rows import warming_words
 from mayfly.checkpoint.recent_batches import Progress
 from mayfly.checkpoint.result_log import SHARES
 from mayfly.errors import InvalidSetting
@@ -48,6 +49,8 @@ class QueryFigures:
     last_changes: int
     result_rows: int
     result_bytes: int
+    warming: str
+    """Until when answers lack earlier rows, in words; empty if they are whole."""
 
 
 @dataclass(frozen=True)
@@ -164,6 +167,7 @@ def _query(name: str, clocks: Clocks, manifest: Manifest) -> QueryFigures:
         last_changes=properties.get("last_answers", {}).get(name, 0),
         result_rows=_rows(results),
         result_bytes=_bytes(results),
+        warming=warming_words(stored, clock - 1),
     )
 
 

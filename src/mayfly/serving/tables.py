@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mayfly.checkpoint.awaited_rows import warming_words
 from mayfly.checkpoint.result_log import SHARES
 from mayfly.checkpoint.stored_relations import relation_at
 from mayfly.checkpoint.stored_results import TIMESTAMP, StoredResults, check_kept
@@ -155,9 +156,7 @@ class View:
             )
 
     def missing(self, instant: int) -> Iterator[str]:
-        whole = self._registered.get("whole_from")
-        if whole is not None and instant < whole:
-            until = "for ever" if whole == NEVER else f"until {instant_text(whole)}"
+        if until := warming_words(self._registered, instant):
             yield f"{self.name} was added later and does not know all earlier rows, {until}"
         yield from rows_left_out(self.manifest, self._registered.get("streams", ()))
 

@@ -16,6 +16,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
+from mayfly.checkpoint.awaited_rows import warming_words
 from mayfly.checkpoint.recent_batches import Progress
 from mayfly.checkpoint.result_log import LOG
 from mayfly.checkpoint.stored_results import EVERYTHING, Extent, check_kept
@@ -106,6 +107,14 @@ class QueryRun:
     def _whole_from(self, manifest: Manifest) -> int | None:
         start: int | None = manifest.properties["queries"].get(self.name, {}).get(WHOLE_FROM)
         return start
+
+    @property
+    def awaited(self) -> str:
+        """Until when earlier rows are missing, in words: over the latest rows, until a row has
+        come; empty if none are."""
+        manifest = self.runner.repository.current()
+        entry = manifest.properties["queries"].get(self.name, {})
+        return warming_words(entry, self.results.clocks(manifest).query - 1)
 
     @property
     def control(self) -> Control:

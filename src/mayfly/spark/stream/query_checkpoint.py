@@ -14,6 +14,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from mayfly.checkpoint.awaited_rows import WHOLE_ROWS
 from mayfly.checkpoint.clock_record import clock_record
 from mayfly.checkpoint.operator_state import stored_paths
 from mayfly.checkpoint.result_log import LOG
@@ -46,6 +47,8 @@ from mayfly.storage.commit import check_place
 
 SINCE, TEXT, PLAN = "since", "text", "plan"
 ENTRY, WHOLE_FROM = "entry", "whole_from"
+_OF_ENTRY = (SINCE, ENTRY, WHOLE_FROM, WHOLE_ROWS)
+"""What a query has had since it came."""
 ZONE = "zone"
 """Property: the time zone in which answers were computed so far."""
 COVER = "cover"
@@ -280,7 +283,7 @@ def _entered(
     """When a query came to the checkpoint; one that is new comes now, or with its streams."""
     entry = old.get(name)
     if entry is not None:
-        return {part: entry[part] for part in (SINCE, ENTRY, WHOLE_FROM) if part in entry}
+        return {part: entry[part] for part in _OF_ENTRY if part in entry}
     if manifest.properties["batch"] < 0:
         return {SINCE: None}
     clocks = Clocks.from_json(manifest.properties["clocks"])
@@ -314,7 +317,7 @@ def differing(stored: Mapping[str, Any], description: Mapping[str, Any]) -> list
     unrecorded = {
         part for part in description.keys() - stored.keys() if part.startswith(DERIVATION)
     }
-    parts = sorted({*stored, *description} - {SINCE, ENTRY, WHOLE_FROM, TEXT} - unrecorded)
+    parts = sorted({*stored, *description} - {*_OF_ENTRY, TEXT} - unrecorded)
     return [part for part in parts if stored.get(part) != description.get(part)]
 
 

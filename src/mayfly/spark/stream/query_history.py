@@ -15,13 +15,16 @@ from typing import Any
 
 import pyarrow as pa
 
+from mayfly.checkpoint.awaited_rows import WHOLE_ROWS, entry_waiting
 from mayfly.checkpoint.history import WAITING, Filling, KeptHistory, StoredHistory, history_of
+from mayfly.checkpoint.operator_state import Stored, load_state, store_state
+from mayfly.checkpoint.row_history import counting, counts_of, model_of
 from mayfly.checkpoint.source_log import part_of
 from mayfly.faults import reach
 from mayfly.kernels.interval import Interval
 from mayfly.kernels.lifetime_rows import chosen, numbers
-from mayfly.lifetime import MIN_TIME
-from mayfly.physical.stages import StagedProgram
+from mayfly.lifetime import MIN_TIME, NEVER
+from mayfly.physical.stages import StagedProgram, first_state
 from mayfly.runtime.clock import Clocks
 from mayfly.spark.stream.batch_record import BatchFacts
 from mayfly.spark.stream.checkpoint_properties import KNOWN
@@ -140,15 +143,17 @@ def _history(
 ) -> StoredHistory:
     stored = base.properties
     names = [query for query in register.queries if query not in register.added]
+    stages, clocks = runner.dataflow.stages, Clocks.from_json(stored["clocks"])
     kept = KeptHistory(
-        Clocks.from_json(stored["clocks"]),
+        clocks,
         stored["totals"]["late"],
         stored["totals"].get("shed", {}),
         {name: stored["kept_from"].get(name, MIN_TIME) for name in names},
         stored.get(KNOWN, {}),
         {stream.name: stream.time for stream in runner.dataflow.streams},
+        counts_of(stages, stored["state"], clocks.largest, stored.get(KNOWN, {})),
     )
-    return history_of(runner.dataflow.stages, came, kept)
+    return history_of(stages, came, kept)
 
 
 def _fill(runner: Runner, base: Manifest, history: StoredHistory) -> list[Any]:
@@ -156,15 +161,18 @@ def _fill(runner: Runner, base: Manifest, history: StoredHistory) -> list[Any]:
     stages = runner.dataflow.stages
     tasks = {task.name for task in stages.tasks}
     knowledge = {k: v for k, v in base.properties.get(KNOWN, {}).items() if k in tasks}
-    queries = {
-        name: {**query, WHOLE_FROM: history.whole_from.get(name, query.get(WHOLE_FROM))}
-        for name, query in base.properties["queries"].items()
-    }
+    queries = {name: dict(query) for name, query in base.properties["queries"].items()}
+    for name, whole in history.whole_from.items():
+        rows = history.awaited.get(name, ())
+        queries[name] |= {WHOLE_FROM: NEVER if rows else whole}
+        queries[name] |= {WHOLE_ROWS: entry_waiting(rows, whole)} if rows else {}
     edits: list[Any] = [
-        SetProperties({KNOWN: knowledge | dict(history.known_from), "queries": queries})
+        SetProperties({KNOWN: knowledge | dict(history.known_from), "queries": queries}),
+        *_counts_of_others(runner, base),
     ]
     if not history.began:
         return edits
+    base = _edited(base, edits)
     receipts, relations = _step(runner, base, history)
     state = {k: v for receipt in receipts for k, v in receipt.stored.items()}
     answers = dict(base.properties["answers"])
@@ -187,6 +195,24 @@ def _fill(runner: Runner, base: Manifest, history: StoredHistory) -> list[Any]:
             UNSENT: dict.fromkeys(filled, base.version),
         }),
     ]  # fmt: skip
+
+
+def _counts_of_others(runner: Runner, base: Manifest) -> list[Any]:
+    """States of panes of rows that begin: they number rows as another of their stream does."""
+    stages, directory = runner.dataflow.stages, runner.repository.directory
+    stored, states, edits = base.properties["state"], {}, list[Any]()
+    for task in counting(stages):
+        model = model_of(stages, task, stored)
+        if model is None or f"task/{task.name}/0" in stored:
+            continue
+        blank = first_state(task.operator, 0)
+        entry = Stored.from_json(stored[f"task/{model}/0"])
+        state = load_state(blank, entry, base.segments, directory).begun_beside()
+        name = f"task/{task.name}/0"
+        own, added, _ = store_state(state, f"state/{name}", directory)
+        states[name] = own.to_json()
+        edits.append(AddSegments(tuple(added)))
+    return [*edits, SetProperties({"state": {**stored, **states}})] if states else []
 
 
 def _step(

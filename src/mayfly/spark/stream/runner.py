@@ -23,6 +23,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from mayfly.archive.model.contract import Promise, due_at
+from mayfly.checkpoint.awaited_rows import entries_after
 from mayfly.checkpoint.clock_record import CLOCKS
 from mayfly.checkpoint.operator_state import stored_paths
 from mayfly.checkpoint.recent_batches import RECENT, Batch, with_batch
@@ -398,6 +399,7 @@ class Runner:
             **self._in_figures(base, facts),
             "first": dict(facts.first),
             "state": {**before["state"], **stored},
+            **entries_after(before["queries"], stored, facts.clocks),
             "answers": {
                 name: before["answers"].get(name, 0) + came.get(name, 0)
                 for name in {**before["answers"], **came}
