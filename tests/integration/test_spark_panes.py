@@ -192,6 +192,18 @@ def test_240_queries_in_eight_groups_have_eight_logs(spark: SparkSession, tmp_pa
     assert len(manifest.segments) < 240, "files for each query"
 
 
+def test_panes_of_many_groupings_are_made_of_rows_that_cross(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queries = {
+        f"q{number}": Query(*asked, "", 20 + 7 * number, 3 + number % 4, 0)
+        for number, asked in enumerate(EIGHT_GROUPS)
+    }
+    batches = random_batches(Random(11), 3, (40, 60))
+    runs = check_queries(spark, tmp_path, queries, batches, monkeypatch)
+    assert not runs["q0"].runner.dataflow.panes
+
+
 def test_sums_of_panes_that_do_not_fit_are_whole(spark: SparkSession, tmp_path: Path) -> None:
     """Those of panes leave 64 bits; what they cancel is exact."""
     large = 2**63 - 1

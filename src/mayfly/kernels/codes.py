@@ -126,10 +126,20 @@ def check_codes(codes: Int64s, columns: Sequence[pa.Array]) -> None:
         if not same.any():
             return
         if not (same <= adjacent_equal(column)).all():
-            raise LimitExceeded(
-                "two different values share a 64-bit hash",
-                "add a column that tells them apart, or change one of the values",
-            )
+            raise shared_hash()
+
+
+def check_pairs(columns: Sequence[pa.Array], others: Sequence[pa.Array]) -> None:
+    """Refuse rows that have the codes of others, one of each, though their values are not equal."""
+    if not all(_equal(left, right).all() for left, right in zip(columns, others, strict=True)):
+        raise shared_hash()
+
+
+def shared_hash() -> LimitExceeded:
+    return LimitExceeded(
+        "two different values share a 64-bit hash",
+        "add a column that tells them apart, or change one of the values",
+    )
 
 
 def adjacent_equal(column: pa.Array) -> Bools:

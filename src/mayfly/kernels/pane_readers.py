@@ -19,9 +19,9 @@ from hashlib import sha256
 import numpy as np
 import pyarrow as pa
 
-from mayfly.arrays.order import Int64s, stable_order
+from mayfly.arrays.order import Int64s, places_in, stable_order
 from mayfly.kernels.aggregate_steps import Totals, overflow, without_repeats
-from mayfly.kernels.codes import check_codes
+from mayfly.kernels.codes import check_codes, check_pairs
 from mayfly.kernels.delta import ID, SHOWN, Delta, concatenated, taken, with_numbers
 from mayfly.kernels.group_results import COUNT, GroupResults
 from mayfly.kernels.holistic import Versions
@@ -328,7 +328,8 @@ class PaneReaders(Alone):
         )
         places = kept_versions.code
         table = self._result_rows(stretches.at(places), codes[group[places]], totals)
-        self._check(last_results, table)
+        first = np.searchsorted(group[places], places_in(codes, numbers(last_results, CODE)))
+        self._check(last_results, taken(table.select([READER, *self.own_key()]), first))
         return self._output.replace(state.groups, last_results, table, group[places], codes)
 
     def _result_rows(self, stretches: Stretches, codes: Int64s, totals: list[Totals]) -> pa.Table:
@@ -379,7 +380,8 @@ class PaneReaders(Alone):
 
     def _check(self, last_results: pa.Table, table: pa.Table) -> None:
         """Refuse results that differ in window or group but share a code."""
-        names = [READER, *self.own_key(), CODE]
-        both = concatenated([last_results.select(names), table.select(names)])
-        both = taken(both, stable_order(numbers(both, CODE)))
-        check_codes(numbers(both, CODE), [whole(both.column(name)) for name in names[:-1]])
+        columns, others = (
+            [whole(rows.column(name)) for name in (READER, *self.own_key())]
+            for rows in (last_results, table)
+        )
+        check_pairs(columns, others)

@@ -17,7 +17,7 @@ import pyarrow as pa
 from mayfly.arrays import compute as pc
 from mayfly.arrays.compilation import READ, WRITE, compiled
 from mayfly.arrays.order import Int64s, stable_order
-from mayfly.errors import LimitExceeded
+from mayfly.kernels.codes import shared_hash
 from mayfly.kernels.delta import mixed_ids, taken
 from mayfly.kernels.group_events import HALF, Wide
 from mayfly.kernels.operator import NO_IDS
@@ -96,26 +96,26 @@ class Stretches:
             (every, self.window), (none, self.group), (np.full(windows, MIN_TIME), self.time),
             (none, self.low), (none, self.high),
         )  # fmt: skip
-        return Stretches(self.rows, *(np.concatenate(pair) for pair in parts))
+        both = Stretches(self.rows, *(np.concatenate(pair) for pair in parts))
+        return both.at(stable_order(both.window, both.time))
 
     def pairs(self, readers: Int64s) -> tuple[Stretches, Int64s, Int64s]:
         """Sorted by the code of window and group, and by time; these codes, and the place of each
-        stretch among them."""
+        stretch among them. Those of a window and group lie together, by time."""
         groups = self.rows.codes[self.rows.heads[:-1]] if len(self.rows.codes) else NO_IDS
-        own = groups[self.group] if len(groups) else np.zeros(len(self.group), np.int64)
-        codes = mixed_ids(own, readers[self.window])
-        order = stable_order(codes, self.time)
-        codes, stretches = codes[order], self.at(order)
-        new = np.append(True, codes[1:] != codes[:-1])
-        same = ~new[1:]
-        if (same & (stretches.window[1:] != stretches.window[:-1])).any() or (
-            same & (stretches.group[1:] != stretches.group[:-1])
-        ).any():
-            raise LimitExceeded(
-                "two different values share a 64-bit hash",
-                "add a column that tells them apart, or change one of the values",
-            )
-        return stretches, codes[new], np.cumsum(new) - 1
+        window, group = self.window, self.group
+        changes = np.flatnonzero((window[1:] != window[:-1]) | (group[1:] != group[:-1])) + 1
+        starts = np.append(0, changes)
+        sizes = np.diff(np.append(starts, len(window)))
+        own = groups[group[starts]] if len(groups) else np.zeros(len(starts), np.int64)
+        codes = mixed_ids(own, readers[window[starts]])
+        order = stable_order(codes)
+        codes, starts, sizes = codes[order], starts[order], sizes[order]
+        if (codes[1:] == codes[:-1]).any():
+            raise shared_hash()
+        before = np.cumsum(sizes) - sizes
+        places = np.arange(len(window)) + np.repeat(starts - before, sizes)
+        return self.at(places), codes, np.repeat(np.arange(len(codes)), sizes)
 
     @property
     def _spans(self) -> Int64s:

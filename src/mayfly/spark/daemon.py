@@ -3,10 +3,14 @@
 A worker that is forked bare spends two to three seconds on imports and compiled kernels, and a
 pipeline has several workers. Only Spark starts this, by ``spark.python.daemon.module``: workers of
 other kinds, such as those that plan data sources, are forked bare as ever.
+
+After every task a worker collects garbage. What is loaded here is none, and is not looked through:
+that would take a tenth of a second of each task, several times in a batch.
 """
 
 from __future__ import annotations
 
+import gc
 import sys
 
 import pyarrow as pa
@@ -23,4 +27,6 @@ if __name__ == "__main__":
         # Arrow loads pandas, where it is installed, at its first conversion to NumPy: half a
         # second, here once instead of in every worker.
         pa.nulls(1, pa.int64()).to_numpy(zero_copy_only=False)
+        gc.collect()
+        gc.freeze()
     manager()

@@ -104,6 +104,34 @@ def test_rows_cross_for_those_who_need_them(tmp_path: object, cql: str) -> None:
     assert panes.rest == (1,)
 
 
+GROUPINGS = ("g", "k", "k, g")
+
+
+def grouped(call: str, *where: str) -> list[str]:
+    return [
+        f"SELECT {keys}, {call} AS x FROM s {WINDOW} {condition} GROUP BY {keys}"
+        for keys in GROUPINGS
+        for condition in where or ("",)
+    ]
+
+
+@pytest.mark.parametrize("call", ["SUM(v)", "MAX(v)", "COUNT(*)", "AVG(v)"])
+def test_rows_cross_once_for_many_groupings(tmp_path: object, call: str) -> None:
+    """Spark would look every row up once for each."""
+    assert passed(tmp_path, *grouped(call)) is None
+    assert passed(tmp_path, *grouped(call)[1:]) is not None
+
+
+def test_panes_that_take_long_in_python_are_made_by_spark(tmp_path: object) -> None:
+    conditions = [f"WHERE v > {number}" for number in range(3)]
+    for queries in (
+        grouped("COUNT(*)", *conditions),
+        [*grouped("SUM(v)"), f"SELECT VAR_POP(v) AS x FROM s {WINDOW}"],
+        [*grouped("SUM(v)"), f"SELECT DISTINCT v FROM s {WINDOW}"],
+    ):
+        assert passed(tmp_path, *queries) is not None
+
+
 def test_rows_cross_if_a_number_of_shared_panes_may_fail(tmp_path: object) -> None:
     queries = (f"SELECT SUM(v) FROM s {WINDOW}", f"SELECT SUM(v + v) FROM s {WINDOW}")
     assert passed(tmp_path, *queries) is None
