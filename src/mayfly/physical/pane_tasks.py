@@ -63,8 +63,7 @@ def row_grouping_task(
     over = numbered_window(window)
     alone = SS1.name not in sharing
     plan = PanePlan.of(node, over, alone=alone, sketches=False)
-    own = {part.name: getattr(plan.store, part.name) for part in fields(PaneStore) if part.init}
-    store = RowPaneStore(**own, admission=_admission(plan.store.stream, stream))
+    store = row_pane_store(plan.store, stream)
     names = tuple(column.name for column in stream.columns)
     source = StreamInput(store.stream, store.stream, names)
     child = Task(store, (source,), store.columns, False, node=scan.node, label=scan.label)
@@ -74,6 +73,12 @@ def row_grouping_task(
         finds_once=CS1.name in sharing, scans_once=False, forwards=False,
     )  # fmt: skip
     return Task(operator, (child,), operator.columns, True)
+
+
+def row_pane_store(store: PaneStore, stream: StreamDefinition) -> RowPaneStore:
+    """Panes of a stream's rows by number, that hold what a store of panes by time does."""
+    own = {part.name: getattr(store, part.name) for part in fields(PaneStore) if part.init}
+    return RowPaneStore(**own, admission=_admission(store.stream, stream))
 
 
 def _admission(name: str, stream: StreamDefinition) -> WindowRows:

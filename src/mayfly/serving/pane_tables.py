@@ -26,6 +26,7 @@ from mayfly.kernels.pane_store import PaneStore
 from mayfly.kernels.stateless import satisfying
 from mayfly.lifetime import MIN_TIME, format_micros, instant_text
 from mayfly.optimizer.optimize import optimize
+from mayfly.optimizer.rules.share_panes import SHARING
 from mayfly.physical.compiler import compile_plan
 from mayfly.physical.pane_limits import obstacle
 from mayfly.physical.pane_plan import PanePlan
@@ -61,6 +62,11 @@ class PaneTable:
     catalog: Catalog
 
     kind = "synopsis"
+
+    @property
+    def sharing(self) -> frozenset[str]:
+        """The rules by which the operators are made."""
+        return frozenset(SHARING)
 
     @property
     def columns(self) -> tuple[ColumnDefinition, ...]:
@@ -104,6 +110,10 @@ class PaneTable:
     def rows(self, instant: int, columns: Sequence[str], keys: Keys) -> pa.Table:
         if self.edge(instant) != instant:
             raise self._not_cut(instant)
+        return self.at_edge(instant, columns)
+
+    def at_edge(self, instant: int, columns: Sequence[str]) -> pa.Table:
+        """The groups of a window that ends at an edge of panes."""
         panes = self._selected(self.panes.between(instant - self.duration, instant))
         store, groups = self._operators(instant)
         interval = Interval(MIN_TIME, instant + 1, self.panes.first)
@@ -166,12 +176,12 @@ class PaneTable:
 
         def refreshed(node: Node) -> Node:
             if isinstance(node, StreamScan):
-                return replace(node, window=replace(node.window, slide=slide))
+                return replace(node, window=Range(duration=self.duration, slide=slide))
             return node
 
         plan = optimize(Output(self.asked.node)).plan.transform(refreshed)
         assert isinstance(plan, Output)
-        program = compile_plan(canonical(plan), self.catalog)
+        program = compile_plan(canonical(plan), self.catalog, sharing=self.sharing)
         (store,) = (task.operator for task in program.tasks() if task.operator.is_standing)
         return cast(PaneStore, store), cast(PaneGroups, program.answer.operator)
 
@@ -211,6 +221,8 @@ class PaneTables:
     panes_of: Callable[[str], list[StoredPanes]]
     """Of a stream."""
     catalog: Catalog
+    row_panes_of: Callable[[str], Sequence[StoredPanes]] = lambda stream: ()
+    """The panes of rows of a stream whose rows are not kept."""
     tables: dict[str, PaneTable] = field(default_factory=dict)
     refusals: dict[str, str] = field(default_factory=dict)
     """By stream: why panes do not answer."""
@@ -226,22 +238,70 @@ class PaneTables:
             return node
         window = plain_window(node)
         if window is None:
-            return node
+            return self._of_rows(node)
         asked_window = replace(window[1], slide=Slide(period=window[1].duration))
         if why := obstacle(node, asked_window):
             self.refusals[window[0]] = why
             return node
-        grouped = optimize(Output(node)).plan
-        assert isinstance(grouped, Output)
-        if not isinstance(grouped.child, GroupAggregate):
-            return node
-        asked = PanePlan.of(grouped.child, asked_window)
-        panes = self._fitting(asked)
-        if panes is None:
+        asked = _plan_of(node, asked_window)
+        panes = None if asked is None else self._fitting(asked)
+        if asked is None or panes is None:
             return node
         name = f"{window[0]} panes {len(self.tables) + 1}"
-        self.tables[name] = PaneTable(name, node, asked, panes, self.catalog)
-        return RelationScan(name, node.alias, node.schema, retroactive=True, position=node.position)
+        return self._scan(PaneTable(name, node, asked, panes, self.catalog))
+
+    def _scan(self, table: PaneTable) -> Node:
+        self.tables[table.name] = table
+        node = table.node
+        return RelationScan(
+            table.name, node.alias, node.schema, retroactive=True, position=node.position
+        )
+
+    def _of_rows(self, node: GroupAggregate) -> Node:
+        """A table of the latest rows."""
+        # Here: few one-time queries ask for these.
+        from mayfly.serving.row_pane_tables import (
+            RowPaneTable,
+            StoredRowPanes,
+            in_numbers,
+            rows_asked,
+        )
+
+        window = rows_asked(node)
+        if window is None:
+            return node
+        stream, rows = window
+        listed = [p for p in self.row_panes_of(stream) if isinstance(p, StoredRowPanes)]
+        if not listed:
+            return node
+        over = in_numbers(rows)
+        if why := obstacle(node, over):
+            self.refusals[stream] = why
+            return node
+        asked = _plan_of(node, over, sketches=False)
+        if asked is None:
+            return node
+        fitting, reasons = list[tuple[int, StoredRowPanes]](), list[tuple[Misfit, StoredRowPanes]]()
+        for panes in listed:
+            why_not = misfit(asked.store, panes.store)
+            end = None if why_not else panes.end(rows)
+            if end is None:
+                nearest = why_not or Misfit(3, f"no {rows.cql()} is whole panes")
+                reasons.append((nearest, panes))
+            else:
+                fitting.append((end, panes))
+        if not fitting:
+            nearest, panes = max(reasons, key=lambda pair: pair[0].rank)
+            names = ", ".join(panes.names)
+            self.refusals[stream] = (
+                f"there are panes of rows of {names} ({panes.words}), but {nearest.words}"
+            )
+            return node
+        end, panes = max(fitting, key=lambda pair: pair[0])
+        name = f"{stream} panes {len(self.tables) + 1}"
+        return self._scan(
+            RowPaneTable(name, node, asked, panes, self.catalog, rows_window=rows, end=end)
+        )
 
     def _fitting(self, asked: PanePlan) -> StoredPanes | None:
         """Those with the latest edge."""
@@ -264,6 +324,15 @@ class PaneTables:
                 f"{why.words}"
             )
         return max(fitting, key=lambda pair: pair[0])[1] if fitting else None
+
+
+def _plan_of(node: GroupAggregate, window: Range, *, sketches: bool = True) -> PanePlan | None:
+    """Which panes would answer a grouping."""
+    grouped = optimize(Output(node)).plan
+    assert isinstance(grouped, Output)
+    if not isinstance(grouped.child, GroupAggregate):
+        return None
+    return PanePlan.of(grouped.child, window, sketches=sketches)
 
 
 def plain_window(node: GroupAggregate) -> tuple[str, Range] | None:

@@ -8,7 +8,7 @@ that needs a file which is gone says so (VersionExpired).
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -269,7 +269,7 @@ class PipelineReader:
         # Here: panes take all operators, and few queries ask for them.
         from mayfly.serving.pane_tables import PaneTables
 
-        return PaneTables(self._panes_of, self.catalog)
+        return PaneTables(self._panes_of, self.catalog, self._row_panes_of)
 
     def _panes_of(self, stream: str) -> list[StoredPanes]:
         from mayfly.serving.stored_panes import stored_panes
@@ -277,6 +277,13 @@ class PipelineReader:
         if stream not in self._stored_panes:
             self._stored_panes[stream] = stored_panes(self.views.values(), stream)
         return self._stored_panes[stream]
+
+    def _row_panes_of(self, stream: str) -> Sequence[StoredPanes]:
+        from mayfly.serving.row_pane_tables import stored_row_panes
+
+        if stream in self.kept_streams:
+            return ()
+        return stored_row_panes(self.views.values(), stream, self.catalog)
 
     @cached_property
     def _stored_panes(self) -> dict[str, list[StoredPanes]]:

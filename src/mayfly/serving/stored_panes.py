@@ -132,7 +132,7 @@ class StoredPanes:
     def between(self, low: int, high: int) -> pa.Table:
         """The panes with low < ts <= high, of all buckets."""
         manifest, directory = self.view.manifest, self.view.directory
-        stored, parts = manifest.properties["state"], [self._schema.empty_table()]
+        stored, parts = manifest.properties["state"], [self.nothing]
         with reading_version(directory, manifest.version):
             for bucket in range(manifest.properties["buckets"]):
                 state = stored.get(f"task/{state_name(self.store)}/{bucket}")
@@ -144,15 +144,15 @@ class StoredPanes:
                     rows = run.load()
                     ts = numbers(rows, TS)
                     rows = chosen(rows, (ts > low) & (ts <= high))
-                    parts.append(_fitted(rows, self._schema))
+                    parts.append(fitted(rows, self.nothing.schema))
         return pa.concat_tables(parts)
 
     @cached_property
-    def _schema(self) -> pa.Schema:
-        return pa.schema([*self.store.columns, (TS, pa.int64())])
+    def nothing(self) -> pa.Table:
+        return pa.schema([*self.store.columns, (TS, pa.int64())]).empty_table()
 
 
-def _fitted(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+def fitted(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     """With NULL for numbers that came into use later."""
     arrays = [
         rows.column(field.name)
@@ -188,12 +188,18 @@ def _is_covered(view: View) -> bool:
     return bool(registered.get("cover"))
 
 
-def _pane_plans(view: View) -> Iterator[PanePlan]:
+def view_plan(view: View) -> Output | None:
+    """The plan that a view was compiled from; None if it keeps rows."""
     strategy = Strategy.named(view.strategy)
     optimized = optimize(view.plan, strategy=strategy).plan
     assert isinstance(optimized, Output)
     plan = canonical(optimized)
-    if rows_because(plan, strategy, panes=True):
+    return None if rows_because(plan, strategy, panes=True) else plan
+
+
+def _pane_plans(view: View) -> Iterator[PanePlan]:
+    plan = view_plan(view)
+    if plan is None:
         return
     for node in plan.walk():
         window = slid_window(node) if isinstance(node, GroupAggregate) else None
