@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 from mayfly.lifetime import MIN_TIME, NEVER
 from mayfly.spark.api.query_run import QueryRun
 from mayfly.spark.api.session import Session
+from mayfly.spark.io.sinks import Memory
 from mayfly.spark.stream import runner
 from tests.integration.recorded import declare, record, run_over
 from tests.property.test_panes import (
@@ -120,6 +121,71 @@ def test_twenty_queries_answer_from_panes_that_spark_makes(
     (panes,) = dataflow.panes
     assert len(panes.feeds) < 20, "no two queries share panes"
     assert len(panes.sets) > 1
+
+
+JOINED = {
+    "short": Query(("g",), ("COUNT(*)",), "", 12, 3, 0),
+    "long": Query(("g",), ("COUNT(*)",), "", 60, 5, 0),
+    "whole": Query((), ("COUNT(*)",), "", 9, 4, 0),
+    "wide": Query((), ("COUNT(*)",), "", 31, 4, 0),
+}
+
+
+def delivered(memory: Memory) -> pa.Table:
+    """Results with their lifetimes, as one who applies what is delivered knows them."""
+    lasting: dict[tuple[Any, ...], int] = {}
+    for number in sorted(memory.batches):
+        table = memory.batches[number]
+        times = {name: table[name].cast(pa.int64()).to_pylist() for name in ("ts", "exp", "cut")}
+        columns = [table[name].to_pylist() for name in table.schema.names[:-3]]
+        changes = zip(*columns, *times.values(), strict=True)
+        for *values, ts, exp, cut in sorted(changes, key=lambda change: change[-1] is not None):
+            key = (*values, MIN_TIME if ts is None else ts)
+            if cut is None:
+                assert key not in lasting, "a result comes once"
+                lasting[key] = NEVER if exp is None else exp
+            else:
+                assert lasting[key] == NEVER, "what is cut came, and lasted"
+                assert exp is None
+                lasting[key] = cut
+    rows = [dict(zip(table.schema.names[:-2], key, strict=True)) for key in lasting]
+    whole = pa.Table.from_pylist(rows).select(table.schema.names[:-2])
+    return whole.append_column("exp", pa.array(lasting.values(), pa.int64()))
+
+
+def test_changes_of_queries_that_share_a_log_are_delivered_whole(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also those of a batch whose driver died behind the commit."""
+    batches = random_batches(Random(9), 4, (40, 60))
+    recorded(tmp_path, batches)
+    sinks = {name: [Memory()] for name in JOINED}
+    settings: Any = {"available_now": True, "sync": False, "history": "1 second", "buckets": 2}
+    reached = list[str]()
+
+    def reach(place: str) -> None:
+        reached.append(place)
+        if reached.count("batch.committed") == 2:
+            raise Killed
+
+    def started() -> dict[str, QueryRun]:
+        queries = session_of(spark, tmp_path).queries(**{n: q.cql for n, q in JOINED.items()})
+        return queries.start(tmp_path / "ck", sinks=sinks, **settings)
+
+    with monkeypatch.context() as deadly:
+        deadly.setattr(runner, "reach", reach)
+        with pytest.raises(Killed):
+            started()["short"].await_done(1200)
+    runs = started()
+    assert all(run.await_done(1200) for run in runs.values())
+    stages = runs["short"].runner.dataflow.stages
+    assert len({answer.log for answer in stages.answers}) == 2, "two queries have one log"
+    assert not list(runs["short"].runner.repository.current().in_group("out"))
+    rows = admitted(batches)
+    for name, query in JOINED.items():
+        table = delivered(sinks[name][0])
+        for instant in instants(rows, Random(1))[:8]:
+            assert shown(table, instant) == oracle(query, rows, instant), (name, instant)
 
 
 A, B = "g = 'a'", "g = 'b'"

@@ -27,6 +27,8 @@ SHARES = "shared_results"
 there, and what their columns are called."""
 DELIVERY = "delivery"
 """Tag: the number under which the results of a segment are delivered."""
+BEGAN = "began"
+"""Property: of logs that are delivered with the results that still hold, when the batch began."""
 COMPRESSION = "lz4"
 FAN_IN, LIMIT = 16, 96
 """Every batch appends, few readers come: merge late, rewrite little."""

@@ -106,6 +106,9 @@ class SegmentReader:
     again: bool = True
     number: int | None = None
     """Of the query among those that share files, if it does."""
+    began: int | None = None
+    """When the batch began whose changes these are, where they are read from the log, in which
+    results lie once they are over, and from the state with those that still hold."""
 
     def batches(self, directory: Directory) -> Iterator[pa.RecordBatch]:
         with reading_version(directory, self.version):
@@ -142,7 +145,11 @@ class SegmentReader:
             inside = pc.and_(inside, pc.equal(batch.column(READER), self.number))
         if SHOWN in batch.schema.names:
             inside = pc.and_(inside, pc.equal(batch.column(SHOWN), 1))
+        if self.began is not None and SHOWN in batch.schema.names:
+            inside = pc.and_(inside, pc.greater_equal(ts, self.began))
         batch = batch.filter(inside)
+        if self.began is not None and SHOWN not in batch.schema.names:
+            batch = _with_cuts(batch, self.began)
         columns = [batch.column(name) for name in self.sources]
         for source in (TS, EXP, END)[: len(self.schema) - len(columns)]:
             if source in batch.schema.names:
@@ -150,6 +157,16 @@ class SegmentReader:
             else:
                 columns.append(pa.nulls(batch.num_rows, TIMESTAMP))
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+
+def _with_cuts(over: pa.RecordBatch, began: int) -> pa.RecordBatch:
+    """Results that are over as changes of a batch: those from before it were cut in it."""
+    exp = over.column(EXP)
+    older = pc.less(over.column(TS), began)
+    lasting, nothing = pa.scalar(NEVER, pa.int64()), pa.scalar(None, pa.int64())
+    place = over.schema.get_field_index(EXP)
+    changed = over.set_column(place, EXP, pc.if_else(older, lasting, exp))
+    return changed.append_column(END, pc.if_else(older, exp, nothing))
 
 
 def check_kept(

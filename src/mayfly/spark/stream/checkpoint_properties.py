@@ -13,8 +13,9 @@ from mayfly.physical.stages import StagedProgram
 from mayfly.plan.stream_joins import Stream
 from mayfly.runtime.clock import Clocks
 from mayfly.spark.stream.receipts import Receipt
+from mayfly.spark.stream.stage_tasks import OUT
 from mayfly.spark.stream.state_format import CURRENT, STATE_FORMAT
-from mayfly.storage import Manifest, Repository
+from mayfly.storage import Manifest, Repository, Segment
 
 KNOWN = "known"
 """Property: per task of a query that came later, the instant from which it knows all rows."""
@@ -84,6 +85,18 @@ def kept_from(
         oldest = MIN_TIME if forever else max(clock - history, MIN_TIME)
         kept[answer.query] = max(base.properties["kept_from"].get(answer.query, MIN_TIME), oldest)
     return kept
+
+
+def began_at(base: Manifest, stages: StagedProgram, added: Sequence[Segment]) -> dict[str, int]:
+    """Where results that several queries share are delivered from their log and state: the log, and
+    the instant from which on what they show came in this batch."""
+    clocks = Clocks.from_json(base.properties["clocks"])
+    shared = {a.log: stages.groups[a.group] for a in stages.answers if a.share is not None}
+    return {
+        log: clocks.of(group.streams).query
+        for log, group in shared.items()
+        if not any(segment.group.startswith(f"{OUT}/{log}/") for segment in added)
+    }
 
 
 def dues(receipts: Sequence[Receipt]) -> dict[str, int]:

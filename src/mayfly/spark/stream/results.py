@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from mayfly.checkpoint.result_folders import IDENTITY
-from mayfly.checkpoint.result_log import DELIVERY
+from mayfly.checkpoint.result_log import BEGAN, DELIVERY, LOG
 from mayfly.checkpoint.stored_results import (
     EVERYTHING,
     TIMESTAMP,
@@ -94,13 +94,14 @@ class Results:
         """The changes of a committed batch, or of the step that was given a number."""
         folder = f"{OUT}/{self.log}"
         number = committed.properties["delivery"] if number is None else number
-        logged = self.stored.logged(committed)
+        began = committed.properties.get(BEGAN, {}).get(self.log)
         segments = [
             *committed.in_group(f"{folder}/{BORN}"), *committed.in_group(f"{folder}/{CUT}"),
-            *(segment for segment in logged if segment.tags.get(DELIVERY) == number),
+            *(segment for segment in self.stored.logged(committed)
+              if segment.tags.get(DELIVERY) == number or self._may_hold(segment, began)),
         ]  # fmt: skip
         whole = replace(self.stored, schema=self.schema)
-        reader = whole.reader(directory, committed, segments)
+        reader = replace(whole.reader(directory, committed, segments), began=began)
         return Delivery(
             batch_id=number,
             rows=self._changes(committed, number, segments),
@@ -111,6 +112,11 @@ class Results:
             source=str(committed.properties.get(IDENTITY, "")),
             times=self.times,
         )
+
+    def _may_hold(self, segment: Segment, began: int | None) -> bool:
+        """Whether results of a batch may still hold in a segment that is no log."""
+        is_log = segment.group.startswith(f"state/{LOG}/")
+        return began is not None and not is_log and segment.ts.high >= began
 
     @cached_property
     def stored(self) -> StoredResults:

@@ -27,7 +27,7 @@ from mayfly.checkpoint.awaited_rows import entries_after
 from mayfly.checkpoint.clock_record import CLOCKS
 from mayfly.checkpoint.operator_state import stored_paths
 from mayfly.checkpoint.recent_batches import RECENT, Batch, with_batch
-from mayfly.checkpoint.result_log import LOG, SHARES, horizon
+from mayfly.checkpoint.result_log import BEGAN, LOG, SHARES, horizon
 from mayfly.errors import InvalidSetting
 from mayfly.faults import reach
 from mayfly.kernels.delta import Delta
@@ -42,6 +42,7 @@ from mayfly.spark.stream.batch_record import BatchFacts, BatchRecords
 from mayfly.spark.stream.checkpoint_properties import (
     DELIVERED,
     KNOWN,
+    began_at,
     dues,
     ends_of_states,
     kept_from,
@@ -413,6 +414,7 @@ class Runner:
                 for answer in stages.answers
                 if answer.share is not None
             },
+            BEGAN: began_at(base, stages, added),
         }
         return [
             AddSegments(tuple(added)),

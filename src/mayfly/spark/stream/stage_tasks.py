@@ -352,7 +352,8 @@ class _Step(StepState):
         )
         if answer.strict:
             (delta,) = pieces
-            self._write_out(answer, delta)
+            if answer.share is None or self._due(answer.group) is not None:
+                self._write_out(answer, delta)
             if answer.share is None:
                 self._log_view(answer, delta)
             else:
@@ -454,7 +455,8 @@ class _Step(StepState):
 
     def _log_closed(self, answer: StagedAnswer, delta: Delta) -> None:
         """Log results of several queries once they are over; those that hold are in the state of
-        the task, from which readers take them. So no result is looked for, or written twice."""
+        the task, from which readers take them. So no result is looked for, or written twice: what
+        is delivered comes from there, too, unless some of it must go before."""
         columns = (*payload_names(delta.born), TS, EXP)
         ended = chosen(delta.born, numbers(delta.born, EXP) < NEVER)
         cut = with_numbers(delta.cut, **{EXP: numbers(delta.cut, END)})
@@ -463,10 +465,11 @@ class _Step(StepState):
         name, log = self._result_log(answer, columns)
         old, due = log.segments, self._due(answer.group)
         log = log.compact(self._horizon(answer), self.task.history)
+        delivery = self.task.delivery if due is None else None
         if due is not None:
             log = log.erase_expired(due)
             over = chosen(over, numbers(over, EXP) >= due)
-        self._keep_log(answer, name, old, log.append(iter(over.to_batches()), None))
+        self._keep_log(answer, name, old, log.append(iter(over.to_batches()), delivery))
 
     def _log_view(self, answer: StagedAnswer, delta: Delta) -> None:
         """Results that may be cut lie in the log by their identity."""
