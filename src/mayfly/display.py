@@ -3,6 +3,7 @@ values in JSON."""
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import fields
@@ -14,6 +15,8 @@ from typing import Any
 LONGEST = 60
 LONGEST_LINE = 200
 """What a prompt shows of anything."""
+NOT_NUMBERS = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
+"""As Spark writes them, and reads them back."""
 _CONTROL = re.compile("[\\x00-\\x1f\\x7f-\\x9f]")
 
 
@@ -113,8 +116,10 @@ def plain(value: Any) -> Any:
     match value:
         case datetime():
             return value.isoformat()
-        case date() | Decimal():
+        case date():
             return str(value)
+        case Decimal():
+            return format(value, "f")
         case timedelta():
             return f"{value // timedelta(microseconds=1)} µs"
         case bytes():
@@ -123,6 +128,6 @@ def plain(value: Any) -> Any:
             return {str(name): plain(member) for name, member in value.items()}
         case list() | tuple():
             return [plain(element) for element in value]
-        case float() if value != value or value in (float("inf"), float("-inf")):
-            return str(value)
+        case float() if not math.isfinite(value):
+            return NOT_NUMBERS[str(value)]
     return value

@@ -42,7 +42,7 @@ def migrate_command(
         from mayfly.spark.api.queries import Queries
         from mayfly.spark.cluster.local_spark import local_spark
 
-        console = Console(stderr=True)
+        console = Console(stderr=True, markup=False, emoji=False)
         with console.status("starting Spark"):
             pipeline = carry_out(local_spark(settings=settings), declared)
         session = pipeline.session

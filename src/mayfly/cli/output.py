@@ -7,13 +7,14 @@ import json
 import os
 import shutil
 import sys
+import unicodedata
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from mayfly.display import plain
+from mayfly.display import on_one_line, plain
 from mayfly.errors import MayflyError
 from mayfly.lifetime import format_micros
 
@@ -62,6 +63,8 @@ def print_table(
 ) -> None:
     """Print a table as wide as the terminal; in a pipe, or on a terminal that is too narrow for its
     columns, two blanks between columns, nothing cut."""
+    rows = [[on_one_line(cell) if isinstance(cell, str) else cell for cell in row] for row in rows]
+    header = list(map(on_one_line, header))
     plain_rows = [[str(cell) for cell in row] for row in rows]
     drawn = on_terminal() or any(name in os.environ for name in LIKE_A_TERMINAL)
     least = _least_width([list(header), *plain_rows], [name in right for name in header])
@@ -74,7 +77,8 @@ def print_table(
     from rich.console import Console
     from rich.table import Table
 
-    console = Console()
+    # What stands in brackets or between colons is data, not a style or a picture.
+    console = Console(markup=False, emoji=False)
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for name in header:
         table.add_column(
@@ -88,7 +92,7 @@ def print_table(
 
 def _least_width(rows: Sequence[Sequence[str]], whole: Sequence[bool]) -> int:
     """Of a drawn table, in which columns that are not shown whole are still of use."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    widths = [max(map(_cells_of, column)) for column in zip(*rows, strict=True)]
     shown = (width if own else min(width, USEFUL) for width, own in zip(widths, whole, strict=True))
     return sum(shown) + BETWEEN * (len(widths) - 1)
 
@@ -97,14 +101,28 @@ def aligned(
     header: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[str] = ()
 ) -> Iterator[str]:
     """The lines of a plain table."""
-    table = [list(header), *(list(row) for row in rows)]
-    widths = [max(len(row[column]) for row in table) for column in range(len(header))]
+    table = [list(map(on_one_line, row)) for row in (header, *rows)]
+    widths = [max(_cells_of(row[column]) for row in table) for column in range(len(header))]
     for row in table:
-        cells = [
-            cell.rjust(width) if name in right else cell.ljust(width)
-            for name, cell, width in zip(header, row, widths, strict=True)
-        ]
+        cells = []
+        for name, cell, width in zip(header, row, widths, strict=True):
+            blanks = " " * (width - _cells_of(cell))
+            cells.append(blanks + cell if name in right else cell + blanks)
         yield "  ".join(cells).rstrip()
+
+
+def _cells_of(text: str) -> int:
+    """How wide a text is on a terminal, where letters of some scripts take two cells or none.
+
+    >>> _cells_of("Kiel"), _cells_of("\u6771\u4eac"), _cells_of("e\u0301")
+    (4, 4, 1)
+    """
+    if text.isascii():
+        return len(text)
+    return sum(
+        0 if unicodedata.combining(letter) else 1 + (unicodedata.east_asian_width(letter) in "FW")
+        for letter in text
+    )
 
 
 def on_terminal() -> bool:
@@ -136,8 +154,6 @@ def cell(value: Any) -> str:
     plain_value = plain(value)
     if isinstance(value, datetime):
         return str(value).removesuffix("+00:00")
-    return (
-        json.dumps(plain_value, ensure_ascii=False)
-        if isinstance(plain_value, list | dict)
-        else str(plain_value)
-    )
+    if isinstance(plain_value, list | dict | bool):
+        return json.dumps(plain_value, ensure_ascii=False)
+    return str(plain_value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as json_text
+import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated
@@ -127,7 +128,13 @@ def print_table_rows(
     import pyarrow.parquet as pq
 
     noted = {"mayfly": json_text.dumps(facts or {})}
-    pq.write_table(rows.replace_schema_metadata(noted), parquet)
+    try:
+        pq.write_table(rows.replace_schema_metadata(noted), parquet)
+    except OSError as error:
+        why = os.strerror(error.errno) if error.errno else str(error)
+        raise InvalidSetting(
+            f"cannot write {parquet}: {why}", "give --parquet a file in a folder of yours"
+        ) from None
     typer.echo(f"wrote {count(rows.num_rows)} rows to {parquet}", err=True)
 
 
@@ -141,6 +148,11 @@ def _check_options(
         raise InvalidSetting(
             "there is no query" if sql is None else "there are a query and --changes",
             'give one of them: mayfly query CHECKPOINT "SELECT … FROM view"',
+        )
+    word = "".join((sql or "").split()[:1]).upper()
+    if word in ("SHOW", "EXPLAIN"):
+        raise InvalidSetting(
+            f"{word} is a statement of the shell", 'use mayfly sql PIPELINE -c "…;", or --explain'
         )
     if changes is None and any(bound is not None for bound in bounds):
         raise InvalidSetting("--since and --until are for --changes", "use --as-of for a query")

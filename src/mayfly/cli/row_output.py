@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import itertools
 import json
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
 SHOWN = 20
 """Rows of a table that are printed unless a limit is given."""
 _MANY = 10_000
+_TO_QUOTE = re.compile('[",\r\n]')
 
 
 @dataclass(frozen=True)
@@ -72,15 +72,15 @@ def rows_of(table: pa.Table) -> Iterator[tuple[Any, ...]]:
 
 
 def csv_lines(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterator[str]:
-    """A line of names, then the rows; NULL is empty."""
-    target = io.StringIO()
-    writer = csv.writer(target, lineterminator="")
-    cells = (["" if value is None else cell(value) for value in row] for row in rows)
-    for line in itertools.chain([names], cells):
-        target.seek(0)
-        target.truncate()
-        writer.writerow(line)
-        yield target.getvalue()
+    """A line of names, then the rows; NULL is nothing, an empty text a pair of quotes."""
+    for row in itertools.chain([names], rows):
+        yield ",".join("" if value is None else _quoted(cell(value)) for value in row)
+
+
+def _quoted(text: str) -> str:
+    if text and not _TO_QUOTE.search(text):
+        return text
+    return '"' + text.replace('"', '""') + '"'
 
 
 def _print_page(rows: Iterator[pa.Table], names: list[str], form: Form) -> None:

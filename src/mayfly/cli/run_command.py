@@ -151,7 +151,7 @@ def run_command(
         check_unchanged(address, texts, programs, replace or ())
         if not Repository.exists(address):  # commands may have added queries to others
             shedding.check(staged(shared(programs, {})))
-        console = Console(stderr=True)
+        console = Console(stderr=True, markup=False, emoji=False)
         with console.status("starting Spark"):
             spark = local_spark(master=master, settings=settings)
 
@@ -161,7 +161,7 @@ def run_command(
         followed = Followed(file, place, load, console, watch)
         pipeline: Pipeline | None = carry_out(spark, declared)
         for notice in pipeline.passed_over if pipeline is not None else ():
-            console.print(f"[yellow]{notice}[/]")
+            console.print(notice, style="yellow")
         runs: dict[str, QueryRun] = {}
         with stop_signals("batch") as asked, beside or nullcontext() as server:
             while pipeline is not None:
@@ -375,7 +375,7 @@ def _table(now: dict[str, Status], width: int) -> Table:
         words = name in ("query", "clock", "behind")
         table.add_column(name, justify="left" if words else "right", no_wrap=True)
     for row in rows:
-        table.add_row(*(row[name] for name in widths))
+        table.add_row(*(Text(row[name]) for name in widths))
     return table
 
 

@@ -255,11 +255,16 @@ def _overflow(
     return overflow(call.function, values, int(versions.time[version]), kind)
 
 
+def moment_text(instant: int) -> str:
+    """Where in time something went wrong; rows of one-time queries over tables have the time 0."""
+    return f" at {instant_text(instant)}" if instant else ""
+
+
 def overflow(function: str, keys: Sequence[Any], instant: int, kind: str) -> BadInput:
     """The error that the value of a group does not fit its type."""
     values = ", ".join(map(repr, keys))
     group = f" of the group ({values})" if values else ""
     return BadInput(
-        f"{function.upper()}{group} does not fit {kind} at {instant_text(instant)}",
+        f"{function.upper()}{group} does not fit {kind}{moment_text(instant)}",
         "cast the aggregate's argument to DOUBLE or a wider DECIMAL",
     )

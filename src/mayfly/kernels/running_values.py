@@ -17,13 +17,13 @@ import pyarrow as pa
 from mayfly.arrays import compute as pc
 from mayfly.arrays.order import Int64s
 from mayfly.errors import BadInput
+from mayfly.kernels.aggregate_steps import moment_text
 from mayfly.kernels.frame_layout import Layout
 from mayfly.kernels.frame_values import Carry, frame_events, framed
 from mayfly.kernels.group_events import Wide
 from mayfly.kernels.holistic import SQUARES, SUMS
 from mayfly.kernels.lifetime_rows import Bools, numbers, whole
 from mayfly.kernels.resident import Parts
-from mayfly.lifetime import instant_text
 from mayfly.plan.aggregate_families import SPREADS
 from mayfly.plan.over_frames import FrameCall
 from mayfly.plan.types import arrow_type
@@ -151,9 +151,9 @@ class RunningInput:
             result = pa.array(sums.floats / np.maximum(counts, 1), mask=counts == 0)
         else:
             if not sums.fits.all():
-                moment = instant_text(int(self.times[int(np.flatnonzero(~sums.fits)[0])]))
+                moment = int(self.times[int(np.flatnonzero(~sums.fits)[0])])
                 raise BadInput(
-                    f"SUM over the frame does not fit a BIGINT at {moment}",
+                    f"SUM over the frame does not fit a BIGINT{moment_text(moment)}",
                     "cast the aggregate's argument to DOUBLE or a wider DECIMAL",
                 )
             result = pa.array(sums.low, mask=counts == 0)

@@ -9,12 +9,15 @@ import html
 import json
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mayfly.display import encodable, on_one_line, one_line, shortened
 from mayfly.plan.logical_operators import Node, Output, RelationScan, StreamScan
 from mayfly.plan.plan_text import node_detail, node_name
 from mayfly.plan.window_kinds import Unbounded
+
+if TYPE_CHECKING:
+    from rich.text import Text
 
 
 @dataclass(frozen=True)
@@ -71,8 +74,10 @@ class OneTimeExplanation:
     def __repr__(self) -> str:
         return one_line(self, shortened(self.query))
 
-    def __rich__(self) -> str:
-        return self.text()
+    def __rich__(self) -> Text:
+        from rich.text import Text
+
+        return Text(self.text())
 
     def _repr_html_(self) -> str:
         return f"<pre>{html.escape(self.text())}</pre>"

@@ -20,6 +20,8 @@ from mayfly.lifetime import Duration, duration, format_micros, instant_text
 from mayfly.runtime.clock import Clocks
 from mayfly.storage import Repository
 
+_ROUNDED = ((3_600_000_000, 60_000_000), (60_000_000, 1_000_000), (1_000_000, 1_000))
+"""From how many µs on a duration is written in which unit."""
 PAUSE = 0.05
 """Seconds between two looks at a checkpoint."""
 T = TypeVar("T")
@@ -86,19 +88,19 @@ class AgeLimit:
         """Refuse what is too old."""
         now = time.time_ns() // 1000
         if self.staleness is not None and age.staleness > self.staleness:
-            behind = f"{format_micros(age.staleness)} behind the pipeline, which has got to "
+            behind = f"{_about(age.staleness)} behind the pipeline, which has got to "
             behind += instant_text(age.clock - 1)
             limit = f"BOUNDED STALENESS {format_micros(self.staleness)}"
         elif self.lag is not None and now - age.as_of > self.lag:
             behind, limit = (
-                f"{format_micros(now - age.as_of)} ago",
+                f"{_about(now - age.as_of)} ago",
                 f"lag {format_micros(self.lag)}",
             )
         else:
             return
         committed = "no batch has ended yet"
         if age.committed is not None:
-            committed = f"the last batch ended {format_micros(max(0, now - age.committed))} ago"
+            committed = f"the last batch ended {_about(max(0, now - age.committed))} ago"
         raise StaleAnswer(
             f"the answer would be of {instant_text(age.as_of)}, {behind}; more than {limit} "
             f"({committed})",
@@ -125,3 +127,15 @@ class AgeLimit:
                     raise
             time.sleep(PAUSE)
             newest = True
+
+
+def _about(micros: int) -> str:
+    """A duration to about four digits.
+
+    >>> _about(2_500_000), _about(95_289_092), _about(7_381_000_000)
+    ('2 s 500 ms', '1 min 35 s', '2 h 3 min')
+    """
+    for longest, unit in _ROUNDED:
+        if micros >= longest:
+            return format_micros(micros // unit * unit)
+    return format_micros(micros)

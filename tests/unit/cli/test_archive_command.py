@@ -452,7 +452,7 @@ def test_formats_are_told_by_names_or_by_the_option(tmp_path: Path) -> None:
         (datetime(2026, 1, 2, 3), "2026-01-02T03:00:00", "2026-01-02 03:00:00"),
         (timedelta(seconds=1), "1000000 µs", "1000000 µs"),
         (b"\x01\xff", "01ff", "01ff"),
-        (float("nan"), "nan", "nan"),
+        (float("nan"), "NaN", "NaN"),
         ([1, b"\x00"], [1, "00"], '[1, "00"]'),
         ({"x": Decimal(1)}, {"x": "1"}, '{"x": "1"}'),
     ],

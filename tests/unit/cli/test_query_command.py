@@ -57,6 +57,29 @@ def test_json_csv_and_parquet(checkpoint: Path, tmp_path: Path) -> None:
     assert facts["as_of"] == "1970-01-01 00:00:28.999999"
 
 
+ODD = """SELECT '' AS empty, CAST(NULL AS STRING) AS nothing, 'a"b' AS quoted,
+    CAST('-0.00000001' AS DECIMAL(12, 8)) AS small, CAST('NaN' AS DOUBLE) AS nan,
+    CAST('-Infinity' AS DOUBLE) AS least, n >= 0 AS yes FROM totals WHERE user = 'ann'"""
+
+
+def test_values_that_programs_read_back(checkpoint: Path) -> None:
+    """Decimals are not scientific, NaN is written as Spark reads it, NULL is no empty text."""
+    header, line = query(checkpoint, ODD, "--csv").stdout.splitlines()
+    assert line == '"",,"a""b",-0.00000001,NaN,-Infinity,true'
+    (row,) = json.loads(query(checkpoint, ODD, "--json").stdout)["rows"]
+    assert list(row.values()) == ["", None, 'a"b', "-0.00000001", "NaN", "-Infinity", True]
+    assert list(row) == header.split(",")
+    assert query(checkpoint, ODD).stdout.split()[-4:] == ["-0.00000001", "NaN", "-Infinity", "true"]
+
+
+@pytest.mark.parametrize("over", ["", " OVER (ORDER BY user)"])
+def test_a_sum_that_does_not_fit_names_no_instant(checkpoint: Path, over: str) -> None:
+    sql = f"SELECT SUM(9223372036854775000 + n) {over} AS s FROM totals"
+    shown = query(checkpoint, sql)
+    assert shown.exit_code == 2
+    assert "does not fit a BIGINT\n" in shown.stderr, shown.stderr
+
+
 def test_earlier_instants_logs_and_plans(checkpoint: Path) -> None:
     early = query(checkpoint, TOTALS, "--as-of", "1970-01-01T00:00:03", "--json")
     rows = [tuple(row.values()) for row in json.loads(early.stdout)["rows"]]
@@ -109,6 +132,10 @@ def test_archives_are_joined_with_views_and_relations(checkpoint: Path, tmp_path
         ([TOTALS, "--limit", "-3"], "give a number of rows"),
         ([TOTALS, "--as-of", "soon"], "cannot read the instant"),
         ([TOTALS, "--as-of", "2030-01-01"], "not closed yet"),
+        ([TOTALS, "--parquet", "/nowhere/x.parquet"], "cannot write /nowhere/x.parquet: No such"),
+        (["SHOW QUERIES"], "SHOW is a statement of the shell"),
+        ([f"explain {TOTALS}"], "or --explain"),
+        ([TOTALS, "--lag", "1s"], "d "),
     ],
 )
 def test_refusals(checkpoint: Path, arguments: list[str], message: str) -> None:
