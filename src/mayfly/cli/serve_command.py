@@ -83,6 +83,9 @@ def serve_command(
         bool,
         typer.Option("--beside", help="End with standard input.", hidden=True),
     ] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="End when the options are checked.", hidden=True)
+    ] = False,
     log: Annotated[bool, typer.Option("--log", help="Print a line for every request.")] = False,
 ) -> None:
     """Answer over HTTP what a pipeline has: SQL, views, changes, status; starts no Spark.
@@ -118,6 +121,8 @@ def serve_command(
             sinks,
             served_memory * MEGABYTE,
         )
+        if check:
+            return
         try:
             if not _await_checkpoint(pipeline):
                 for line in differences(pipeline):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import socket
 import subprocess
@@ -15,8 +16,10 @@ from mayfly.plan.catalog import QueryDefinition
 
 LAST_WORDS = 15
 """Seconds that the server has to answer what is committed, and to write that down."""
-OWN = ("--port", "--sinks-of", "--beside")
+OWN = ("--port", "--sinks-of", "--beside", "--check")
 """Options that the run itself gives to the server."""
+PLAIN = {"TYPER_USE_RICH": "0"}
+"""So that a wrong call is refused in words without a frame."""
 
 
 class ServerBeside:
@@ -43,6 +46,8 @@ class ServerBeside:
         self.options = _checked(options)
         _check_port(port)
         self.checkpoint, self.port, self.file = checkpoint, port, declared.file
+        if self.options:
+            self._check_values(options)
         self.process: subprocess.Popen[bytes] | None = None
         self._announced = False
 
@@ -53,9 +58,23 @@ class ServerBeside:
         """Start it, unless it runs."""
         if self.process is None or self.process.poll() is not None:
             self._end_input()
-            command = [sys.executable, "-m", "mayfly", "serve", str(self.checkpoint), "--beside"]
-            command += ["--port", str(self.port), "--sinks-of", str(self.file), *self.options]
+            command = [*self._command, "--beside"]
             self.process = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
+
+    @property
+    def _command(self) -> list[str]:
+        command = [sys.executable, "-m", "mayfly", "serve", str(self.checkpoint)]
+        return [*command, "--port", str(self.port), "--sinks-of", str(self.file), *self.options]
+
+    def _check_values(self, options: str) -> None:
+        """Let the server look at its options: it would refuse them only when Spark has started."""
+        command = [*self._command, "--check"]
+        done = subprocess.run(command, capture_output=True, text=True, env=os.environ | PLAIN)
+        if done.returncode:
+            refusal = done.stderr.rpartition("Error: ")[2].strip().removeprefix("mayfly: ")
+            message, _, hint = refusal.partition("\n  → ")
+            hint = hint or "mayfly serve --help lists the options"
+            raise InvalidSetting(f"--serve-options {options!r}: {message}", hint)
 
     def look_after(self) -> str | None:
         """Start it again if a signal has ended it; one that ended by itself said why, and would

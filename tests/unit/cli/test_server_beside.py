@@ -37,6 +37,15 @@ def test_what_cannot_be_served_is_refused_at_once(tmp_path: Path) -> None:
     for options in ("--port 80", "--sinks-of=x", "--schedule 'hybrid"):
         with pytest.raises(InvalidSetting, match="--serve-options"):
             ServerBeside(tmp_path, 0, plan, options)
+    for options, message in (
+        ("--schedule nothing", "there is no policy 'nothing'"),
+        ("--workers three", "'three' is not a valid int"),
+        ("--host 0.0.0.0", "there is no token"),
+        ("--shcedule edf", "No such option: --shcedule"),
+    ):
+        with pytest.raises(InvalidSetting, match=message) as refused:
+            ServerBeside(tmp_path, 0, plan, options)
+        assert refused.value.hint
 
 
 def test_a_killed_server_is_started_again_and_one_that_ended_is_announced(tmp_path: Path) -> None:
