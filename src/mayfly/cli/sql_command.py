@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -42,6 +44,7 @@ def sql_command(
         shell = SqlShell(SqlSession.open(place), format=format)
         if command or not sys.stdin.isatty():
             statements = iter(command) if command else read_script(iter(sys.stdin))
+            shell.warn = partial(typer.echo, err=True)
             _carry_out(shell, statements)
             return
         from mayfly.cli.sql_prompt import talk
@@ -53,9 +56,9 @@ def sql_command(
 
 def _carry_out(shell: SqlShell, statements: Iterable[str]) -> None:
     """All of them; the exit code is 1 if one was refused."""
-    try:
-        done = [shell.run(statement) for statement in statements]
-    except Leaving:
-        return
-    if not all(done):
+    refused = False
+    with suppress(Leaving):
+        for statement in statements:
+            refused |= not shell.run(statement)
+    if refused:
         raise typer.Exit(1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from prompt_toolkit import PromptSession
@@ -17,6 +17,7 @@ from mayfly.cli.signals import interruptions
 from mayfly.cli.sql_shell import Leaving, SqlShell, is_complete
 from mayfly.errors import MayflyError
 from mayfly.plan.catalog import ColumnDefinition
+from mayfly.plan.types import quoted_name
 from mayfly.serving.sql_session import SqlSession
 
 PROMPT, MORE = "mayfly> ", "   ...> "
@@ -45,11 +46,14 @@ class SqlCompleter(Completer):
     ) -> Iterator[Completion]:
         text = document.text_before_cursor
         word = document.get_word_before_cursor(WORD=text.startswith("\\") and " " not in text)
+        begun = text.removesuffix(word).endswith("`")
+        unquoted = self._choices(text) if text.startswith("\\") else KEYWORDS
         for choice in self._choices(text):
             if word and choice.casefold().startswith(word.casefold()) and choice != word:
-                yield Completion(choice, -len(word))
+                name = choice if choice in unquoted else quoted_name(choice)
+                yield Completion(name.removeprefix("`") if begun else name, -len(word))
 
-    def _choices(self, text: str) -> Iterable[str]:
+    def _choices(self, text: str) -> Collection[str]:
         if text.startswith("\\") and " " not in text:
             return COMMANDS
         places = self._places()
@@ -79,10 +83,16 @@ def talk(shell: SqlShell, history: Path | None) -> None:
     with interruptions():
         while True:
             try:
-                shell.run(prompt.prompt(PROMPT))
+                text = prompt.prompt(PROMPT)
             except KeyboardInterrupt:
                 continue
-            except (EOFError, Leaving):
+            except EOFError:
+                return
+            try:
+                shell.run(text)
+            except KeyboardInterrupt:
+                shell.echo("")  # the terminal has shown ^C
+            except Leaving:
                 return
 
 

@@ -53,6 +53,8 @@ class SqlShell:
 
     session: SqlSession
     echo: Callable[[str], object] = typer.echo
+    warn: Callable[[str], object] | None = None
+    """Takes what belongs to no answer: refusals, what may be missing; by default ``echo`` does."""
     format: str = "table"
     timing: bool = False
     pages: bool = False
@@ -68,12 +70,12 @@ class SqlShell:
         began = time.perf_counter()
         try:
             if text.startswith("\\"):
-                self._run_command(*text[1:].rstrip(";").split())
+                self._run_command(*text[1:].rstrip(";").split(maxsplit=1))
             else:
                 for statement in statement_texts(text):
                     self._run_statement(statement)
         except (MayflyError, OSError) as error:
-            self.echo(str(error))
+            (self.warn or self.echo)(str(error))
             return False
         if self.timing and not text.startswith("\\timing"):
             self.echo(f"{(time.perf_counter() - began) * 1000:.1f} ms")
@@ -86,13 +88,16 @@ class SqlShell:
         except VersionExpired:  # it was vacuumed away in this moment
             self.session.refresh()
             outcome = self.session.execute(text)
+        self._show(outcome)
         if isinstance(outcome, QueryAnswer):
             self._last = text
-        self._show(outcome)
+            for reason in outcome.partial:
+                (self.warn or self.echo)(f"partial: {reason}")
 
     def _show(self, outcome: Outcome) -> None:
         lines = list(self._lines(outcome))
-        if self.pages and len(lines) > shutil.get_terminal_size().lines:
+        columns, height = shutil.get_terminal_size()
+        if self.pages and sum(1 + max(0, len(line) - 1) // columns for line in lines) > height:
             pydoc.pager("\n".join(lines))
         else:
             for line in lines:
@@ -112,11 +117,10 @@ class SqlShell:
                     size = outcome.rows.num_rows
                     rows = "1 row" if size == 1 else f"{count(size)} rows"
                     yield f"{rows}, as of {instant_text(outcome.as_of)} UTC"
-                yield from (f"partial: {reason}" for reason in outcome.partial)
 
     # ── commands ──────────────────────────────────────────────────────────────────────────
 
-    def _run_command(self, name: str = "?", *words: str) -> None:
+    def _run_command(self, name: str = "?", rest: str = "") -> None:
         commands: dict[str, Callable[..., None]] = {
             "d": self._describe, "asof": self._set_as_of, "watch": self._watch,
             "format": self._set_format, "timing": self._set_timing, "?": self._help,
@@ -127,10 +131,12 @@ class SqlShell:
             raise InvalidSetting(
                 f"there is no command \\{name}", suggestion(f"\\{name}", names, "commands")
             )
+        # A name, and perhaps an instant, has blanks.
+        words = [rest.strip()] if name == "d" and rest.strip() else rest.split()
         try:
             commands[name](*words)
         except TypeError:
-            raise InvalidSetting(f"\\{name} was given {' '.join(words)}", "\\? shows how") from None
+            raise InvalidSetting(f"\\{name} was given {rest}", "\\? shows how") from None
 
     def _describe(self, name: str | None = None) -> None:
         self.session.refresh()

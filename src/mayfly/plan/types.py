@@ -31,7 +31,7 @@ class DataType:
         if self.name == "decimal":
             return f"decimal({self.params[0]},{self.params[1]})"
         if self.name == "struct":
-            return f"struct<{','.join(f'{_quoted(n)}:{t.sql()}' for n, t in self.fields)}>"
+            return f"struct<{','.join(f'{quoted_name(n)}:{t.sql()}' for n, t in self.fields)}>"
         if self.fields:
             return f"{self.name}<{','.join(t.sql() for _, t in self.fields)}>"
         return self.name
@@ -286,7 +286,7 @@ def _unreadable(text: str) -> InvalidSetting:
     return InvalidSetting(f"{text} is not a type", TYPE_NAMES)
 
 
-def _quoted(name: str) -> str:
+def quoted_name(name: str) -> str:
     return name if re.fullmatch(r"[A-Za-z_]\w*", name) else f"`{name.replace('`', '``')}`"
 
 

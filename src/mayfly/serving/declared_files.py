@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from mayfly.display import counted
 from mayfly.errors import BadInput, InvalidSetting
 from mayfly.kernels.stateless import values_of
 from mayfly.lifetime import in_zone, zone
@@ -64,7 +65,9 @@ class FileStream:
         return self.rows
 
     def missing(self, instant: int) -> Iterator[str]:
-        return iter(())
+        if self._timeless:
+            time = self.definition.time
+            yield f"left out: {counted(self._timeless, 'row')} of {self.name} without {time}"
 
     def access(self) -> str:
         return "scan of its files"
@@ -74,16 +77,29 @@ class FileStream:
 
     @cached_property
     def rows(self) -> pa.Table:
-        with in_zone(self.definition.zone or zone()):
-            return declared_rows(self.definition, self.folder)
+        """Those that have a time, as in a run."""
+        return self._read.filter(pc.is_valid(self._times))
 
     def latest(self) -> int | None:
         """The last time that a row has; None if there is none."""
-        brought = dict(zip(self.rows.column_names, self.rows.columns, strict=True))
-        names = [column.name for column in self.definition.columns]
-        times = computed(self.definition, brought)[names.index(self.definition.time)]
-        last: int | None = pc.max(times.cast(pa.int64())).as_py()
+        last: int | None = pc.max(self._times.cast(pa.int64())).as_py()
         return last
+
+    @cached_property
+    def _read(self) -> pa.Table:
+        with in_zone(self.definition.zone or zone()):
+            return declared_rows(self.definition, self.folder)
+
+    @cached_property
+    def _times(self) -> pa.ChunkedArray:
+        brought = dict(zip(self._read.column_names, self._read.columns, strict=True))
+        names = [column.name for column in self.definition.columns]
+        with in_zone(self.definition.zone or zone()):
+            return computed(self.definition, brought)[names.index(self.definition.time)]
+
+    @property
+    def _timeless(self) -> int:
+        return int(self._times.null_count)
 
 
 def declared_rows(definition: StreamDefinition | RelationDefinition, folder: Path) -> pa.Table:

@@ -232,41 +232,43 @@ class SqlSession:
 
     def listing(self, kind: str | None = None) -> pa.Table:
         """What there is, or what there is of a kind."""
-        rows = [(table.name, table.kind, table.columns) for table in self.tables()]
-        rows += [(stream.name, "stream", stream.definition.columns) for stream in self.streams()]
-        rows += [
+        kinds = {"query": ("query", "view")}.get(kind or "", (kind,))
+        return pa.Table.from_pylist(
+            [
+                {"name": name, "kind": what, "columns": _names(columns)}
+                for name, what, columns in self._entries()
+                if kind is None or what in kinds
+            ],
+            pa.schema([(field, pa.string()) for field in ("name", "kind", "columns")]),
+        )
+
+    def described(self, name: str) -> pa.Table:
+        """The columns of what there is under a name, and their types."""
+        places: dict[str, tuple[ColumnDefinition, ...]] = {}
+        for entry, _, columns in self._entries():
+            places.setdefault(entry.casefold(), columns)
+        if name.casefold() not in places:
+            raise InvalidSetting(f"there is no {name}", suggestion(name, places, "there are"))
+        rows = [
+            {"column": column.name, "type": str(column.type)} for column in places[name.casefold()]
+        ]
+        return pa.Table.from_pylist(rows)
+
+    def _entries(self) -> list[tuple[str, str, tuple[ColumnDefinition, ...]]]:
+        """Name, kind and columns of what there is."""
+        entries = [(table.name, table.kind, table.columns) for table in self.tables()]
+        entries += [(stream.name, "stream", stream.definition.columns) for stream in self.streams()]
+        entries += [
             (view.name, "view", _columns(view)) for view in self.catalog.of_kind(ViewDefinition)
         ]
         if self.reader is not None:
-            names = {name.casefold() for name, _, _ in rows}
-            rows += [
+            names = {name.casefold() for name, _, _ in entries}
+            entries += [
                 (other.name, other.kind, _columns(other))
                 for other in self.reader.unreadable()
                 if other.name.casefold() not in names
             ]
-        shown = {"query": ("query", "view")}.get(kind or "", (kind,))
-        return pa.Table.from_pylist(
-            [
-                {
-                    "name": name,
-                    "kind": what,
-                    "columns": ", ".join(column.name for column in columns),
-                }
-                for name, what, columns in rows
-                if kind is None or what in shown
-            ],
-            schema=pa.schema([(name, pa.string()) for name in ("name", "kind", "columns")]),
-        )
-
-    def described(self, name: str) -> pa.Table:
-        """The columns of a table or stream and their types."""
-        places = {table.name.casefold(): table.columns for table in self.tables()}
-        places |= {stream.name.casefold(): stream.definition.columns for stream in self.streams()}
-        columns = places.get(name.casefold())
-        if columns is None:
-            raise InvalidSetting(f"there is no {name}", suggestion(name, places, "there are"))
-        rows = [{"column": column.name, "type": column.type.sql().upper()} for column in columns]
-        return pa.Table.from_pylist(rows)
+        return entries
 
     def _plan(self, text: str) -> OneTimePlan:
         others = () if self.reader is None else self.reader.unreadable()

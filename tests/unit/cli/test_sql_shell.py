@@ -81,6 +81,26 @@ def test_windows_over_declared_files(tmp_path: Path) -> None:
     assert "it sends Istream and keeps no answer" in refusal
 
 
+def test_rows_without_a_time_are_left_out_and_told(tmp_path: Path) -> None:
+    """As a run does."""
+    file = write_pipeline(tmp_path)
+    with (tmp_path / "clicks.csv").open("a") as more:
+        more.write("soon,eve,7\n")
+    assert typed(file, "SELECT user, n FROM clicks [RANGE 1 s]") == [
+        "user  n", "bob   5", "1 row, as of 2026-03-01 09:00:05 UTC",
+        "partial: left out: 1 row of clicks without ts",
+    ]  # fmt: skip
+
+
+def test_columns_of_whatever_there_is(tmp_path: Path, checkpoint: Path) -> None:
+    columns = ["column  type", "user    STRING", "page    STRING"]
+    assert typed(checkpoint, "\\d fresh") == columns
+    declared = "CREATE RELATION `two words` (s STRUCT<Aa: BIGINT>, k BIGINT) KEY k;"
+    assert typed(None, declared, "\\d two words")[1:] == [
+        "column  type", "s       struct<Aa:bigint>", "k       BIGINT",
+    ]  # fmt: skip
+
+
 def test_declarations_live_in_the_session(tmp_path: Path) -> None:
     lines = typed(
         None,
@@ -174,7 +194,8 @@ def test_commands(checkpoint: Path) -> None:
         ("\\wtch", "did you mean \\watch?"),
         ("\\watch", "no query to repeat"),
         ("\\format xml", "use table, json, csv"),
-        ("\\d nothing at all", "\\? shows how"),
+        ("\\d nothing at all", "there is no nothing at all"),
+        ("\\format json or csv", "\\? shows how"),
         ("\\d totls", "did you mean totals?"),
         ("\\asof soon", "cannot read the instant"),
         ("EXPLAIN nothing;", "there is no query nothing"),
@@ -198,19 +219,42 @@ def test_an_archive(tmp_path: Path) -> None:
     assert lines == ["user", "ann", "1 row, as of 1970-01-01 00:00:10 UTC"]
 
 
-def test_names_and_keywords_are_completed(checkpoint: Path) -> None:
-    def completed(text: str) -> list[str]:
-        completer = SqlCompleter(SqlSession.open(checkpoint))
-        return [
-            choice.text for choice in completer.get_completions(Document(text), CompleteEvent())
-        ]
+def completed(session: SqlSession, text: str) -> list[str]:
+    choices = SqlCompleter(session).get_completions(Document(text), CompleteEvent())
+    return [choice.text for choice in choices]
 
-    assert completed("SELECT user FROM tot") == ["totals"]
-    assert completed("SELECT cli") == ["clicks"]
-    assert completed("sel") == ["SELECT"]
-    assert completed("SELECT a FROM b le") == ["LEFT JOIN"]
-    assert completed("\\wa") == ["\\watch"]
-    assert completed("\\d tow") == ["towns"]
+
+def test_names_and_keywords_are_completed(checkpoint: Path) -> None:
+    session = SqlSession.open(checkpoint)
+    assert completed(session, "SELECT user FROM tot") == ["totals"]
+    assert completed(session, "SELECT cli") == ["clicks"]
+    assert completed(session, "sel") == ["SELECT"]
+    assert completed(session, "SELECT a FROM b le") == ["LEFT JOIN"]
+    assert completed(session, "\\wa") == ["\\watch"]
+    assert completed(session, "\\d tow") == ["towns"]
+
+
+def test_completed_names_are_quoted_where_they_must_be() -> None:
+    session = SqlSession.open(None)
+    session.execute("CREATE RELATION `two words` (`a b` BIGINT) KEY `a b`")
+    assert completed(session, "SELECT k FROM tw") == ["`two words`"]
+    assert completed(session, "SELECT k FROM `tw") == ["two words`"]
+    assert completed(session, "\\d tw") == ["two words"]
+
+
+def test_lines_that_the_terminal_breaks_go_through_the_pager(
+    checkpoint: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paged: list[str] = []
+    monkeypatch.setattr("pydoc.pager", paged.append)
+    shell, lines = shell_over(checkpoint)
+    shell.pages = True
+    for columns, expected_pages in ((80, 0), (8, 1)):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        monkeypatch.setenv("LINES", "15")
+        assert shell.run("SELECT user, page, n FROM recent;")
+        assert len(paged) == expected_pages
+    assert paged[0].splitlines() == lines
 
 
 def test_statements_of_a_script() -> None:
@@ -231,6 +275,9 @@ def test_on_the_command_line(tmp_path: Path) -> None:
     piped = sql(str(file), input=f"\\format json\n{count}\nSELECT;\n{count}\n")
     assert piped.exit_code == 1
     assert piped.stdout.count('{"n": 3}') == 2
+    assert len(piped.stdout.splitlines()) == 3  # what was refused is not among the answers
+    assert "SELECT" in piped.stderr
+    assert sql(str(file), input="SELECT;\n\\q\n").exit_code == 1
     refused = sql(str(tmp_path / "nowhere"), "-c", count)
     assert refused.exit_code == 2
     assert "no Mayfly directory" in refused.stderr
