@@ -271,7 +271,7 @@ has had its first answer."""
 def cost(options: argparse.Namespace, work: Path) -> dict[str, Any]:
     """What a reader costs the process of the pipeline, alternately."""
     alone, beside, answers = [], [], 0
-    load = 12, options.rows // 50
+    load = 40, options.rows // 50  # some seconds, of which a reader's share can be told
     for turn in range(options.rounds):
         for with_reader in (turn % 2 == 1, turn % 2 == 0):
             if with_reader:

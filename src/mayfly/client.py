@@ -13,18 +13,19 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import date
 from typing import Any, cast
 from urllib.parse import quote, urlencode, urlsplit
 
 import mayfly.errors
 from mayfly.display import one_line
 from mayfly.errors import InvalidSetting, MayflyError, StorageError
-from mayfly.keywords import known_settings
+from mayfly.keywords import known_settings, text
 from mayfly.lifetime import MIN_TIME, instant
 from mayfly.runtime.answer import QueryAnswer
 from mayfly.serving.http.media import ARROW, EVENTS, JSON
 
-Moment = int | str
+Moment = int | str | date
 PATIENCE = 30.0
 """Seconds for which a server that does not answer is tried again."""
 PAUSE = 0.5
@@ -75,7 +76,7 @@ class Client:
     @known_settings()
     def query(self, sql: str, *, as_of: Moment | None = None) -> QueryAnswer:
         """The answer of a one-time query; its ``rows`` are an Arrow table."""
-        body = json.dumps({"sql": sql, "at": as_of}).encode()
+        body = json.dumps({"sql": text("the query", sql), "at": _micros(as_of)}).encode()
         headers = {"accept": ARROW, "content-type": JSON}
         return _answer(self._call("POST", "/query", headers, body))
 
@@ -84,8 +85,8 @@ class Client:
         self, name: str, *, as_of: Moment | None = None, where: Mapping[str, Any] | None = None
     ) -> QueryAnswer:
         """The answer of a query of the pipeline, of the rows that have these values."""
-        chosen = {column: str(value) for column, value in (where or {}).items()}
-        instants = {} if as_of is None else {"at": str(as_of)}
+        chosen = {column: _looked_up(column, value) for column, value in (where or {}).items()}
+        instants = {} if as_of is None else {"at": str(_micros(as_of))}
         if "at" in chosen:
             raise InvalidSetting("a column with the name at cannot be looked up here", "ask in SQL")
         path = f"/views/{quote(name, safe='')}?{urlencode({**chosen, **instants})}"
@@ -184,6 +185,19 @@ class Client:
         return StorageError(
             f"{self.url} does not answer: {error}", "is `mayfly serve` running there?"
         )
+
+
+def _micros(as_of: Moment | None) -> int | None:
+    return None if as_of is None else instant(as_of)
+
+
+def _looked_up(column: str, value: Any) -> str:
+    """A value as a text of an address, which the server reads as the column's type."""
+    if value is None:
+        raise InvalidSetting(
+            f"rows without a {column} cannot be looked up here", f"ask in SQL: {column} IS NULL"
+        )
+    return value.hex() if isinstance(value, bytes) else str(value)
 
 
 def _parsed(response: http.client.HTTPResponse) -> Iterator[tuple[str, str, bytes]]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import date
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -60,7 +61,7 @@ if TYPE_CHECKING:
     from mayfly.serving.stored_archive import StoredArchive
     from mayfly.serving.stored_panes import StoredPanes
 
-Moment = int | str
+Moment = int | str | date
 ATTEMPTS = 20
 """How often a version may be vacuumed away while it is read, until the reader says so."""
 _PLANNED = (QUERIES, DECLARED, "zone")

@@ -12,7 +12,6 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from html import escape
 from http import HTTPStatus
 from typing import Any, TypeVar
 
@@ -25,11 +24,13 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mayfly.errors import InvalidSetting, LimitExceeded, MayflyError
+from mayfly.lifetime import duration
 from mayfly.serving.http.access import AccessRule, Refusal
 from mayfly.serving.http.change_stream import ChangeStream
 from mayfly.serving.http.error_status import kind_of, status_of
+from mayfly.serving.http.index_page import index_page
 from mayfly.serving.http.media import ARROW, EVENTS, JSON, accepted_media, error_json
-from mayfly.serving.http.openapi import PATHS, description
+from mayfly.serving.http.openapi import description
 from mayfly.serving.http.served_answers import ServedAnswers
 from mayfly.serving.http.server_limits import ServerLimits
 from mayfly.serving.http.worker_pool import Busy, WorkerPool
@@ -78,6 +79,20 @@ class Door:
             request, {"do": "view", "name": name, "at": instant, "where": where, "arrow": arrow}
         )
 
+    async def ask(self, request: Request) -> Response:
+        """From panes in memory if they answer the query, else as a worker does."""
+        sql, wait = request.query_params.get("sql"), request.query_params.get("wait")
+        if not sql:
+            raise InvalidSetting("there is no query", "send it as ?sql=SELECT …")
+        # Who waits holds a thread, or a worker.
+        micros = min(duration(wait or 0), int(self.limits.patience * 1e6))
+        arrow = accepted_media(request.headers.get("accept")) == ARROW
+        answer = await self.served.ask(sql, micros, arrow)
+        if answer is not None:
+            return answer
+        question = {"do": "query", "sql": sql, "wait": micros, "arrow": arrow}
+        return await self._answer(request, question)
+
     async def changes(self, request: Request) -> Response:
         """Server-sent events; a client that comes again says which was its last."""
         if self.followers >= self.limits.followers:
@@ -115,15 +130,9 @@ class Door:
         return Response(json.dumps(description()), media_type=JSON, headers=SAFE)
 
     async def page(self, request: Request) -> Response:
-        listed = "".join(
-            f"<tr><td><code>{escape(method.upper())} {escape(path)}</code></td>"
-            f"<td>{escape(facts['summary'])}</td></tr>"
-            for path, methods in PATHS.items()
-            for method, facts in methods.items()
-        )
-        title = f"Mayfly: {escape(self.name)}"
-        text = f"<!doctype html><meta charset=utf-8><title>{title}</title><h1>{title}</h1>"
-        return HTMLResponse(f"{text}<table>{listed}</table>\n", headers=SAFE)
+        head, body = await self.pool.ask({"do": "tables"})
+        tables = json.loads(body)["tables"] if head["status"] == 200 else {}
+        return HTMLResponse(index_page(self.name, tables), headers=SAFE)
 
     async def _question(self, request: Request) -> dict[str, Any]:
         """SQL and instant: from the address, or from a body that is SQL or JSON."""
@@ -316,7 +325,7 @@ def application(
         "/served/{name}": (door.served.answer, ["GET"]),
         "/served/{name}/answers": (door.served.follow, ["GET"]),
         "/advice": (door.served.advice, ["GET"]),
-        "/ask": (door.served.ask, ["GET"]),
+        "/ask": (door.ask, ["GET"]),
         "/status": (door.status, ["GET"]),
         "/plan": (door.plan, ["GET"]),
         "/plan/{name}": (door.plan, ["GET"]),

@@ -17,20 +17,21 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, BinaryIO
 
 import pyarrow as pa
 
 from mayfly.arrays.pandas_use import leave_pandas_out
 from mayfly.cql.messages import suggestion
-from mayfly.display import plain
 from mayfly.errors import InvalidSetting, LimitExceeded, MayflyError
 from mayfly.lifetime import MIN_TIME, instant
 from mayfly.plan.types import arrow_type
 from mayfly.runtime.answer import QueryAnswer
+from mayfly.serving.http.answer_form import answer_body, check_rows, checked_body, json_body
 from mayfly.serving.http.change_events import next_event
 from mayfly.serving.http.error_status import NotThere, kind_of, status_of
-from mayfly.serving.http.media import ARROW, JSON, error_json
+from mayfly.serving.http.media import JSON, error_json
 from mayfly.serving.http.server_limits import ServerLimits
 from mayfly.serving.http.worker_messages import message_bytes, read_message
 from mayfly.serving.pipeline_places import open as open_place
@@ -65,7 +66,8 @@ class RequestWorker:
             return {**head, "last": True}, body
 
     def query(self, reader: PipelineReader, request: Mapping[str, Any]) -> Reply:
-        answer = reader.query(request["sql"], as_of=_moment(request))
+        wait = timedelta(microseconds=request.get("wait", 0))
+        answer = reader.query(request["sql"], as_of=_moment(request), wait=wait)
         return self._answer(answer, request)
 
     def view(self, reader: PipelineReader, request: Mapping[str, Any]) -> Reply:
@@ -82,21 +84,23 @@ class RequestWorker:
         head |= {"more": False}
         if event is None:
             return _head(200, **head), b""
-        self._check_rows(len(event.changes) // 2)
+        check_rows(len(event.changes) // 2, self.limits)
         head |= {"position": event.until, "since": event.since, "more": event.until < view.clock}
-        return _head(200, **head), self._checked(event.to_json())
+        return _head(200, **head), checked_body(event.to_json(), self.limits)
 
     def status(self, reader: PipelineReader, request: Mapping[str, Any]) -> Reply:
-        return _head(200), _json(reader.status().to_json())
+        return _head(200), json_body(reader.status().to_json())
 
     def plan(self, reader: PipelineReader, request: Mapping[str, Any]) -> Reply:
         if (sql := request.get("sql")) is not None:
-            return _head(200), _json({"plan": reader.explain(sql).text()})
+            return _head(200), json_body({"plan": reader.explain(sql).text()})
         if (name := request.get("name")) is not None:
             view = view_of(reader, name)
-            return _head(200), _json({"sql": view.text, "plan": reader.explain(view.name).text()})
+            return _head(200), json_body(
+                {"sql": view.text, "plan": reader.explain(view.name).text()}
+            )
         plans = {name: reader.explain(name).text() for name in reader.views}
-        return _head(200), _json({"plans": plans})
+        return _head(200), json_body({"plans": plans})
 
     def tables(self, reader: PipelineReader, request: Mapping[str, Any]) -> Reply:
         sent = [view for view in reader.views.values() if view.sends]
@@ -108,37 +112,11 @@ class RequestWorker:
             }
             for table, kind in kinds
         }
-        return _head(200), _json({"version": reader.version, "tables": tables})
+        return _head(200), json_body({"version": reader.version, "tables": tables})
 
     def _answer(self, answer: QueryAnswer, request: Mapping[str, Any]) -> Reply:
-        rows = answer.rows
-        self._check_rows(rows.num_rows)
-        if request.get("arrow"):
-            noted = rows.replace_schema_metadata({"mayfly": json.dumps(_facts(answer))})
-            sink = pa.BufferOutputStream()
-            with pa.ipc.new_stream(sink, noted.schema) as writer:
-                writer.write_table(noted)
-            return _head(200, ARROW), self._checked(sink.getvalue().to_pybytes())
-        columns = {field.name: str(field.type) for field in rows.schema}
-        value = {**_facts(answer), "columns": columns, "rows": plain(rows.to_pylist())}
-        return _head(200), self._checked(_json(value))
-
-    def _check_rows(self, count: int) -> None:
-        if count > self.limits.rows:
-            raise LimitExceeded(
-                f"the answer has {count:,} rows, more than the {self.limits.rows:,} that this "
-                "server gives to one request",
-                "ask for fewer: WHERE, LIMIT; or start it with a larger --max-rows",
-            )
-
-    def _checked(self, body: bytes) -> bytes:
-        if len(body) > self.limits.answer_bytes:
-            raise LimitExceeded(
-                f"the answer has {len(body):,} bytes, more than the "
-                f"{self.limits.answer_bytes:,} that this server gives to one request",
-                "ask for fewer rows or columns",
-            )
-        return body
+        media, body = answer_body(answer, bool(request.get("arrow")), self.limits)
+        return _head(200, media), body
 
 
 _WORK: dict[str, Callable[[RequestWorker, PipelineReader, Mapping[str, Any]], Reply]] = {
@@ -186,14 +164,6 @@ def _head(status: int, media: str = JSON, **facts: Any) -> dict[str, Any]:
     return {"status": status, "media": media, **facts}
 
 
-def _json(value: Any) -> bytes:
-    return json.dumps(value, ensure_ascii=False, default=plain).encode(errors="replace")
-
-
-def _facts(answer: QueryAnswer) -> dict[str, Any]:
-    return {**answer.to_json(), "as_of_micros": answer.as_of}
-
-
 def _moment(request: Mapping[str, Any]) -> Moment | None:
     """The instant that a request names: a text, or µs since 1970."""
     value = request.get("at")
@@ -219,12 +189,13 @@ def _value(view: View, column: str, text: str) -> Any:
         raise InvalidSetting(
             f"{view.name} has no column {column}", suggestion(column, kinds, "its columns")
         )
+    kind = kinds[column]
     try:
-        return pa.scalar(text).cast(kinds[column]).as_py()
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return bytes.fromhex(text) if kind == pa.binary() else pa.scalar(text).cast(kind).as_py()
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError):
         raise InvalidSetting(
-            f"{text!r} is not {kinds[column]}, the type of the column {column} of {view.name}",
-            "write the value as SQL does; or ask in SQL: /query",
+            f"{text!r} is not {kind}, the type of the column {column} of {view.name}",
+            "write the value as answers in JSON have it; or ask in SQL: /query",
         ) from None
 
 

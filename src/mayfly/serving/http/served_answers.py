@@ -17,13 +17,15 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from mayfly.cql.messages import suggestion
-from mayfly.display import plain
 from mayfly.errors import InvalidSetting
 from mayfly.lifetime import instant_text
 from mayfly.periodic.server import ServedAnswer
+from mayfly.serving.http.answer_form import answer_body
 from mayfly.serving.http.change_stream import QUIET, RETRY, STILL_HERE
 from mayfly.serving.http.error_status import NotThere
 from mayfly.serving.http.media import ARROW, EVENTS, JSON, accepted_media
+from mayfly.serving.http.server_limits import ServerLimits
+from mayfly.serving.http.worker_pool import Busy
 from mayfly.serving.periodic.answer_sinks import answer_json, with_facts
 from mayfly.serving.periodic.served_pipeline import ServedPipeline
 
@@ -37,7 +39,7 @@ class ServedAnswers:
     """The endpoints under /served."""
 
     served: ServedPipeline
-    most_followers: int
+    limits: ServerLimits
     stopping: Callable[[], bool] = lambda: False
     followers: int = 0
 
@@ -60,16 +62,13 @@ class ServedAnswers:
             return _arrow(with_facts(answer))
         return _json(answer_json(answer))
 
-    async def ask(self, request: Request) -> Response:
-        """A one-time query, from panes in memory if they answer it."""
-        sql, wait = request.query_params.get("sql"), request.query_params.get("wait")
-        if not sql:
-            raise InvalidSetting("there is no query", "send it as ?sql=SELECT …")
-        answer = await run_in_threadpool(self.served.query, sql, wait=wait)
-        if accepted_media(request.headers.get("accept")) == ARROW:
-            return _arrow(answer.rows)
-        value = {**answer.to_json(), "rows": plain(answer.rows.to_pylist())}
-        return _json(json.dumps(value, ensure_ascii=False).encode())
+    async def ask(self, sql: str, wait: int, arrow: bool) -> Response | None:
+        """A one-time query from panes in memory; None if these do not answer it."""
+        answer = await run_in_threadpool(self.served.from_panes, sql, wait)
+        if answer is None:
+            return None
+        media, body = answer_body(answer, arrow, self.limits)
+        return Response(body, media_type=media, headers=SAFE)
 
     async def advice(self, request: Request) -> Response:
         """What a query would do to the load, by what was measured."""
@@ -82,8 +81,8 @@ class ServedAnswers:
     async def follow(self, request: Request) -> Response:
         """Every answer from now on, as server-sent events."""
         name = self._named(request)
-        if self.followers >= self.most_followers:
-            raise InvalidSetting(f"{self.followers} clients follow answers", "try again later")
+        if self.followers >= self.limits.followers:
+            raise Busy(f"{self.followers} clients follow answers", "try again later")
         if request.method == "HEAD":
             return Response(media_type=EVENTS, headers=SAFE)
         return StreamingResponse(self._events(name), media_type=EVENTS, headers=SAFE)

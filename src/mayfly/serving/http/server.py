@@ -103,7 +103,7 @@ class PipelineServer:
         for name, sinks in self.sinks.items():
             for sink in sinks:
                 served.deliver_to(name, sink)
-        answers = ServedAnswers(served, self.limits.followers, lambda: server.should_exit)
+        answers = ServedAnswers(served, self.limits, lambda: server.should_exit)
         door = Door(pool, ChangeStream(pool, watch), self.limits, ready["checkpoint"], answers)
         # What uvicorn would log goes to no one: requests are logged by the gate, faults by workers.
         logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL + 1)

@@ -193,9 +193,14 @@ class ServedPipeline:
         ``ISOLATION`` and ``BOUNDED STALENESS`` at its end have effect in both cases.
         """
         timeout = duration(wait) if wait is not None else 0
+        answer = self.from_panes(sql, timeout)
+        return self.reader.latest().query(sql, wait=wait) if answer is None else answer
+
+    def from_panes(self, sql: str, timeout: int = 0) -> QueryAnswer | None:
+        """The answer of a one-time query over panes in memory; None if these cannot answer it."""
         pending = self.ask(sql, timeout=timeout)
         if pending is None:
-            return self.reader.latest().query(sql, wait=wait)
+            return None
         with self._work:
             self._work.wait_for(lambda: pending.done or self._stopping)
         if pending.answer is None:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -74,6 +75,15 @@ def test_time(server: RunningServer) -> None:
         server.client.query(SHORT)
     assert server.client.view("recent").rows.num_rows == 10
     assert not Path(f"/proc/{worker}").exists()
+
+
+def test_questions_beside_served_queries_have_the_same_limits(server: RunningServer) -> None:
+    """The server itself computes nothing that panes in memory do not answer."""
+    stop_worker(server)
+    reply = server.get(f"/ask?sql={quote(SHORT)}&wait=1000000h")
+    assert (reply.status, reply.json["error"]["kind"]) == (422, "LimitExceeded")
+    reply = server.get(f"/ask?sql={quote(SHORT)}")
+    assert reply.json.keys() == server.get(f"/query?sql={quote(SHORT)}").json.keys()
 
 
 def test_memory(checkpoint: Path) -> None:

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,12 @@ import pyarrow as pa
 import pytest
 
 import mayfly
-from mayfly.client import Client
+from mayfly.client import Client, _looked_up
+from mayfly.errors import InvalidSetting
+from mayfly.serving.http.index_page import index_page
 from mayfly.serving.http.openapi import PATHS, description
+from mayfly.serving.http.request_worker import RequestWorker
+from mayfly.serving.http.server_limits import ServerLimits
 from tests.unit.serving.http.running_servers import RunningServer, serving
 from tests.unit.serving.stored_pipelines import SECOND, clicks, expected, fed, table_of, tuples
 
@@ -81,6 +86,36 @@ def test_views_by_key(server: RunningServer) -> None:
     assert server.get("/views/recent?usr=bob").status == 400
     assert server.get("/views/recent?n=seven").status == 400
     assert server.get("/views/recent?n=1&n=2").status == 400
+
+
+def test_a_view_of_binary_values_by_what_json_shows(tmp_path: Path) -> None:
+    sql = "SELECT CAST(user AS BINARY) AS code, n FROM clicks [RANGE 10 s]"
+    fed(tmp_path / "ck", queries={"coded": sql})
+    worker = RequestWorker(mayfly.open(tmp_path / "ck"), ServerLimits())
+
+    def asked(code: str) -> tuple[int, Any]:
+        head, body = worker.reply({"do": "view", "name": "coded", "where": {"code": code}})
+        return head["status"], json.loads(body)
+
+    status, answer = asked(b"ann".hex())
+    assert status == 200
+    ann = [(b"ann".hex(), n) for user, _, n in expected("recent", 28) if user == "ann"]
+    assert rows_of(answer) == sorted(ann)
+    assert asked("ann")[0] == 400
+
+
+def test_what_the_client_cannot_look_up_is_refused() -> None:
+    with pytest.raises(InvalidSetting, match="ask in SQL: user IS NULL"):
+        Client("http://127.0.0.1:9").view("recent", where={"user": None})
+    assert _looked_up("code", b"ann") == b"ann".hex()
+
+
+def test_instants_of_any_form(server: RunningServer) -> None:
+    moment = datetime(1970, 1, 1, 0, 0, 12, tzinfo=UTC)
+    for as_of in (moment, "1970-01-01T00:00:12", 12 * SECOND):
+        assert tuples(server.client.view("recent", as_of=as_of).rows) == expected("recent", 12)
+        answer = server.client.query("SELECT user, page, n FROM recent", as_of=as_of)
+        assert tuples(answer.rows) == expected("recent", 12)
 
 
 @pytest.mark.parametrize("sql", SQL)
@@ -185,6 +220,10 @@ def test_errors_come_out_of_the_client(server: RunningServer) -> None:
 def test_the_page_and_the_description_list_the_paths(server: RunningServer) -> None:
     page = server.get("/").body.decode()
     assert all(f"GET {path}" in page for path in PATHS)
+    assert '<a href="/views/recent">recent</a>' in page
+    assert '<a href="/changes/fresh">fresh</a>' in page
+    assert '<a href="/status">' in page
+    assert '<a href="/query">' not in page  # it needs SQL
     assert server.get("/openapi.json").json == description()
     for path, methods in PATHS.items():
         address = path.replace("{name}", "recent")
@@ -192,6 +231,14 @@ def test_the_page_and_the_description_list_the_paths(server: RunningServer) -> N
             if (path, method) != ("/changes/{name}", "GET"):
                 allowed = method.lower() in methods
                 assert (server.ask(method, address).status != 405) == allowed, (method, path)
+
+
+def test_names_on_the_page_are_no_markup() -> None:
+    table = {"kind": "view", "columns": {"<script>": "bigint"}}
+    page = index_page("<b>", {'a/"<i>': table})
+    assert "<b>" not in page
+    assert "<script>" not in page
+    assert '<a href="/views/a%2F%22%3Ci%3E">a/&quot;&lt;i&gt;</a>' in page
 
 
 def test_the_description_is_sound() -> None:
