@@ -15,12 +15,16 @@ refresh of every query; a wrong answer ends the benchmark.
     duckdb       every query asked again at each of its refreshes, over the rows alive
     flink        Flink SQL's HOP, all queries in one job; MAYFLY_FLINK_PYTHON names its Python
 
+State is told beside the seconds: of Mayfly what its checkpoint holds for operators, of window()
+what its state stores take in memory, by hand the files of partial sums, of which none is removed.
+
 One grouped SUM is timed besides at windows of 10, 60 and 288 slides, at two sizes, beside window()
 and Flink. What is recorded already for the same configuration is kept, each result with its commit,
 so a record is made in pieces: ``--minutes`` begins nothing that would probably end later,
 ``--task`` and ``--runner`` choose. ``--again`` measures anew. ``--limit`` ends a runner after so
 many seconds; that it was ended is recorded.
 
+    python -m benchmarks.periodic --record periodic --limit 240
     python -m benchmarks.periodic --record periodic --minutes 6 --task "240 queries"
     python -m benchmarks.periodic --small
 """

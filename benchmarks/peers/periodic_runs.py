@@ -111,7 +111,13 @@ def run_window(queries: list[Periodic], load: Load, folder: Path, work: Path) ->
         end = f"unix_micros(window.end) = {last_refresh(query, load)}"
         shown = spark.table(f"w{number}").where(end).drop("window")
         answers.append(sorted(([*row] for row in shown.collect()), key=str))
-    return {"batch_seconds": slowest, "total_seconds": seconds, "answers": answers}
+    state = [part for each in started for part in each.lastProgress["stateOperators"]]
+    kept = {
+        "rows": sum(part["numRowsTotal"] for part in state),
+        "bytes": sum(part["memoryUsedBytes"] for part in state),
+    }
+    timed = {"batch_seconds": slowest, "total_seconds": seconds}
+    return {**timed, "state": kept, "answers": answers}
 
 
 def run_by_hand(queries: list[Periodic], load: Load, folder: Path, work: Path) -> dict[str, Any]:
@@ -169,7 +175,8 @@ def run_by_hand(queries: list[Periodic], load: Load, folder: Path, work: Path) -
     if started.exception():
         sys.exit(str(started.exception()))
     listed = [answers.get(number, []) for number in range(len(queries))]
-    return {"batch_seconds": batch_seconds(started), "answers": listed}
+    files = sum(file.stat().st_size for file in work.glob("panes*/*.parquet"))
+    return {"batch_seconds": batch_seconds(started), "state": {"bytes": files}, "answers": listed}
 
 
 def _expressions(text: str) -> list[Any]:
