@@ -23,6 +23,12 @@ LISTED = ", ".join(
     for n, call in enumerate(CALLS)
     for bound in ("", "_LOW", "_HIGH")
 )
+ASKED = {"v0": "v0", "v5": "v5"}
+LISTED += "".join(
+    f", APPROX_FREQUENCY{bound}({column}, {value}) AS {name}{bound}"
+    for column, value, name in (("g", "'v0'", "v0"), ("g", "'v5'", "v5"), ("k", "7", "n7"))
+    for bound in ("", "_LOW", "_HIGH")
+)
 FIRST, LAST, ROWS = 1, 60, 12_000
 
 
@@ -69,6 +75,12 @@ def test_exact_answers_lie_between_the_bounds_that_are_shown(seed: int, batches:
         assert len(least) == 3
         assert any(most[value] > least[value] for value in least)
         assert all(least[value] <= counts[value] <= most[value] for value in least)
+        # Count-Min is never too small; here its bounds hold for each value.
+        for name, value in ASKED.items():
+            assert row[f"{name}_LOW"] < row[name] == row[f"{name}_HIGH"]
+            assert row[f"{name}_LOW"] <= counts[value] <= row[name], (name, counts[value])
+        seldom = Counter(values[n] for n in alive)[7]
+        assert row["n7_LOW"] <= seldom < row["n7"] < 0.01 * len(alive)
 
 
 def test_an_answer_and_its_bounds_are_merged_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,6 +115,7 @@ def test_where_answers_are_exact_the_bounds_are_they() -> None:
     for row in answered("[RANGE 40 us]", 1, 2).values():
         for n in range(len(CALLS)):
             assert row[f"c{n}_LOW"] == row[f"c{n}"] == row[f"c{n}_HIGH"]
+        assert row["v0_LOW"] == row["v0"] == row["v0_HIGH"] > 0
 
 
 @pytest.mark.parametrize(
@@ -112,6 +125,9 @@ def test_where_answers_are_exact_the_bounds_are_they() -> None:
         ("APPROX_COUNT_DISTINCT_LOW(*)", r"write APPROX_COUNT_DISTINCT_LOW\(x\)"),
         ("APPROX_PERCENTILE_HIGH(k)", r"write APPROX_PERCENTILE_HIGH\(x, q\)"),
         ("APPROX_TOP_K_LOW(k)", r"write APPROX_TOP_K_LOW\(x, k\)"),
+        ("APPROX_FREQUENCY(k)", r"write APPROX_FREQUENCY\(x, value\)"),
+        ("APPROX_FREQUENCY(k, g)", r"write COUNT\(\*\) FILTER"),
+        ("APPROX_FREQUENCY_LOW(k, 'a')", r"write COUNT\(\*\) FILTER"),
     ],
 )
 def test_wrong_calls_are_told_how_to_be_written(call: str, hint: str) -> None:

@@ -89,11 +89,14 @@ _SAME_DISTINCT = ("min", "max", "bool_and", "bool_or")
 _APPROXIMATE_COUNTS = ("approx_count_distinct",)
 _APPROXIMATE_SHARES = ("approx_percentile", "percentile_approx")
 _APPROXIMATE_TOPS = ("approx_top_k", "approx_top")
-_SKETCHED = ("approx_count_distinct", *_APPROXIMATE_SHARES, *_APPROXIMATE_TOPS)
+_SKETCHED = (
+    *("approx_count_distinct", "approx_frequency"),
+    *(*_APPROXIMATE_SHARES, *_APPROXIMATE_TOPS),
+)
 """Forms that a sketch may answer."""
 _BOUNDS = {
     f"{form}_{bound}": (form, bound)
-    for form in ("approx_count_distinct", "approx_percentile", "approx_top_k")
+    for form in ("approx_count_distinct", "approx_percentile", "approx_top_k", "approx_frequency")
     for bound in ("low", "high")
 }
 """Between what the exact answers of these forms lie."""
@@ -113,6 +116,7 @@ _KNOWN: dict[str, AggregateType] = {
     "mode": AggregateType("MODE(x)", lambda kind: kind),
     "collect_set": AggregateType("COLLECT_SET(x)", array),
     "top": AggregateType("TOP(x, k)", _counted, parameters=1),
+    "frequency": AggregateType("APPROX_FREQUENCY(x, value)", lambda kind: BIGINT, parameters=1),
     EXACT: AggregateType(
         "FREQUENT(x, k [, share] [, 'NO FALSE NEGATIVES'])", _bounded, parameters=1
     ),
@@ -121,7 +125,8 @@ _KNOWN: dict[str, AggregateType] = {
     ),
 }
 AGGREGATES = {
-    **{name: name for name in _KNOWN},
+    **{name: name for name in _KNOWN if name != "frequency"},
+    "approx_frequency": "frequency",
     "mean": "avg",
     "var": "var_samp",
     "variance": "var_samp",
@@ -140,7 +145,11 @@ AGGREGATES = {
     **{name: function for name, (function, _) in HISTOGRAMS.items()},
     **{name: name for name in DECAYED},
     **{
-        name: {"approx_percentile": "quantile", "approx_top_k": "top"}.get(form, "count")
+        name: {
+            "approx_percentile": "quantile",
+            "approx_top_k": "top",
+            "approx_frequency": "frequency",
+        }.get(form, "count")
         for name, (form, _) in _BOUNDS.items()
     },
     **dict.fromkeys(("any_value", "arbitrary"), "min"),
@@ -293,13 +302,31 @@ def _bound(call: WrittenCall, function: str, inputs: ScalarBinder) -> AggregateC
         shape = f"{call.name}(x)" if form in _APPROXIMATE_COUNTS else shape
         raise inputs.error(node, problem, f"write {shape}")
     argument = _argument(node, arguments[0], aggregate, inputs)
-    parameters = _parameters(function, arguments[1:], inputs)
+    parameters: tuple[Value, ...] = (
+        (_value_of(argument, arguments[1], inputs),)
+        if function == "frequency"
+        else _parameters(function, arguments[1:], inputs)
+    )
     kind = aggregate.result(argument.type)
     distinct = call.distinct and function in _OF_DISTINCT and function != "collect_set"
     distinct |= form in _APPROXIMATE_COUNTS
     approximate = form in _SKETCHED
     return AggregateCall(
         "", function, argument, kind, distinct, parameters, approximate, bound=bound
+    )
+
+
+def _value_of(argument: Expression, place: exp.Expr, inputs: ScalarBinder) -> Value:
+    """A constant that the argument may be: a whole number or a text."""
+    bound, kind = inputs.bind(place), argument.type
+    if isinstance(bound, Literal) and bound.value is not None:
+        is_number = kind.is_integral and bound.type.is_integral
+        if is_number or (kind.name == "string" and bound.type.name == "string"):
+            return bound.value
+    raise inputs.error(
+        place,
+        f"APPROX_FREQUENCY needs a constant that {kind} is compared with: a whole number or a text",
+        "write COUNT(*) FILTER (WHERE x = value) for other types",
     )
 
 

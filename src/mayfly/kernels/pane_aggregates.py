@@ -21,10 +21,11 @@ from mayfly.kernels.group_events import Events, Wide
 from mayfly.kernels.holistic import AggregateUpkeep, Versions, play_totals
 from mayfly.kernels.moment_parts import MomentParts
 from mayfly.kernels.pane_queues import PaneQueues
-from mayfly.kernels.value_sketches import SKETCHES, Bounded
+from mayfly.kernels.pane_sketches import SKETCHES
+from mayfly.kernels.value_sketches import Bounded
 from mayfly.plan.aggregate_families import COUNTED, SPREADS
 from mayfly.plan.logical_operators import AggregateCall
-from mayfly.plan.pane_functions import HLL, ITEMS, KLL
+from mayfly.plan.pane_functions import COUNT_MIN, HLL, ITEMS, KLL
 from mayfly.plan.types import arrow_type
 
 _ROUNDED = (
@@ -149,7 +150,7 @@ class PaneSketch(Aggregator):
 
 _PLACES = {"": 0, "low": 1, "high": 2}
 """Where a sketch's answer and its bounds are."""
-_ASKED = {"count": HLL, "quantile": KLL, "top": ITEMS}
+_ASKED = {"count": HLL, "quantile": KLL, "top": ITEMS, "frequency": COUNT_MIN}
 
 
 def _play_sketches(
@@ -157,7 +158,7 @@ def _play_sketches(
 ) -> pa.Array:
     answers = _sketched(call, events, versions, argument)
     result, place = arrow_type(call.data_type), _PLACES[call.bound]
-    if call.function == "count":
+    if call.function in ("count", "frequency"):
         rounded = ceil if call.bound == "high" else floor
         counts = [0 if answer is None else rounded(answer[place]) for answer in answers]
         return pa.array(counts, result)

@@ -26,9 +26,9 @@ from mayfly.kernels.lifetime_rows import Bools, chosen, numbers
 from mayfly.kernels.moment_parts import MomentParts
 from mayfly.kernels.operator import StateKey
 from mayfly.kernels.pane_edges import edges, next_edges, period_of
+from mayfly.kernels.pane_sketches import SKETCHES
 from mayfly.kernels.refreshes import rounded
 from mayfly.kernels.stateless import Nothing, Passing, values_of
-from mayfly.kernels.value_sketches import SKETCHES
 from mayfly.lifetime import NEVER
 from mayfly.plan.expressions import Column, Expression
 from mayfly.plan.pane_functions import COUNT, MAX, MIN, MOMENTS, ROWS, SUM

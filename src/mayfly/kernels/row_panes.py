@@ -232,10 +232,8 @@ class RowPaneGroups(PaneGroups):
         return None
 
     def _extent(self, state: ReaderState, inputs: Sequence[Delta], interval: Interval) -> Extent:
-        """A newcomer is shown what the last refresh before these rows shows."""
+        """Who has not begun is shown what the last refresh before these rows shows, too."""
         span = replace(_panes(inputs).span, knows_from=interval.knows_from)
-        if not state.begun:
-            span = replace(span, began=span.began - 1)
         return RowExtent.over(Extent.of(self._range, span, begun=state.begun), interval.began)
 
     def _changes(self, extent: Extent, inputs: Sequence[Delta]) -> tuple[pa.Table, pa.Table]:

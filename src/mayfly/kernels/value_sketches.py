@@ -9,7 +9,7 @@ of the sketch for the merged size. Cost: O(size) per merge.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import reduce
@@ -20,7 +20,6 @@ import pyarrow as pa
 
 from mayfly.arrays.order import Int64s
 from mayfly.errors import BadInput
-from mayfly.plan.pane_functions import HLL, ITEMS, KLL
 
 Bounded = tuple[Any, Any, Any]
 """A value, and between what it surely (HLL: with 95 %) lies."""
@@ -223,10 +222,6 @@ class ItemsSketch(ValueSketch):
         largest = sorted(listed, key=lambda item: (-item[1], item[0]))[: int(str(parameter))]
         values, _, lows, highs = zip(*largest, strict=True) if largest else ((), (), (), ())
         return list(values), list(lows), list(highs)
-
-
-SKETCHES: Mapping[str, ValueSketch] = {HLL: HllSketch(), KLL: KllSketch(), ITEMS: ItemsSketch()}
-"""Those that panes have, by the name of the content."""
 
 
 def _hashable(value: Any) -> int | float | str:

@@ -49,7 +49,7 @@ def row_obstacle(
 def _unfit(call: AggregateCall, exact_sums: bool) -> str:
     function, kind = call.function, None if call.argument is None else call.argument.type
     words = aggregate_text((), [call], None)
-    if function in ("count", "min", "max", "collect_set", *COUNTED):
+    if function in ("count", "frequency", "min", "max", "collect_set", *COUNTED):
         nested = kind is not None and kind.is_nested
         return f"{words} counts combinations of values" if nested else ""
     if call.distinct:

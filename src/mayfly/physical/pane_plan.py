@@ -23,7 +23,7 @@ from mayfly.plan.logical_operators import (
     AggregateCall,
     GroupAggregate,
 )
-from mayfly.plan.pane_functions import COUNT, HLL, ITEMS, KLL, MAX, MIN, MOMENTS
+from mayfly.plan.pane_functions import COUNT, COUNT_MIN, HLL, ITEMS, KLL, MAX, MIN, MOMENTS
 from mayfly.plan.plan_text import expression_text
 from mayfly.plan.types import BIGINT, BINARY, DOUBLE, DataType, decimal
 from mayfly.plan.window_kinds import Range
@@ -152,7 +152,7 @@ def _column(words: str, meaning: tuple[str, Expression | None], kind: DataType) 
 
 def _type_of(function: str, argument: Expression | None) -> DataType:
     """Of a number of a pane."""
-    if function in (HLL, KLL, ITEMS):
+    if function in (HLL, KLL, ITEMS, COUNT_MIN):
         return BINARY
     if function == MOMENTS:
         return MOMENTS_TYPE

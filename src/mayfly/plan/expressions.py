@@ -14,7 +14,7 @@ from datetime import date
 from decimal import Decimal
 from typing import ClassVar, TypeAlias
 
-from mayfly.plan.types import BOOLEAN, STRING, DataType, is_widening
+from mayfly.plan.types import BIGINT, BOOLEAN, STRING, DataType, is_widening
 from mayfly.plan.window_kinds import instant_literal
 
 Value: TypeAlias = bool | int | float | Decimal | str | bytes | date | None
@@ -463,3 +463,9 @@ def same_number(expression: Expression) -> Expression:
     ):
         expression = expression.child
     return expression
+
+
+def occurrences(argument: Expression, value: Value) -> Expression:
+    """What COUNT counts of an argument that is a value."""
+    equal = Compare("=", argument, Literal(value, argument.type))
+    return Case((equal,), (Literal(1, BIGINT),), None, BIGINT)

@@ -20,7 +20,7 @@ from functools import cached_property
 from typing import ClassVar, TypeAlias
 
 from mayfly.errors import InvalidSetting
-from mayfly.plan.expressions import Column, Expression, Value
+from mayfly.plan.expressions import Column, Expression, Value, occurrences
 from mayfly.plan.serving_terms import Isolation, ServeClause
 from mayfly.plan.types import DataType
 from mayfly.plan.user_aggregates import AggregateDefinition
@@ -317,7 +317,8 @@ class AggregateCall:
     @property
     def nullable(self) -> bool:
         return self.function not in (
-            *("count", "collect_set", "collect_list", "top", "frequent", "approx_frequent"),
+            *("count", "collect_set", "collect_list", "top", "frequency"),
+            *("frequent", "approx_frequent"),
         )
 
     @property
@@ -325,6 +326,9 @@ class AggregateCall:
         """The call that an APPROX_ form stands for."""
         if not self.approximate:
             return self
+        if self.function == "frequency" and self.argument is not None:
+            counted = occurrences(self.argument, self.parameters[0])
+            return AggregateCall(self.name, "count", counted, self.data_type)
         own = () if self.function in ("count", "sum") else self.parameters
         return replace(self, approximate=False, bound="", parameters=own)
 

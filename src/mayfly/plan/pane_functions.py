@@ -5,7 +5,7 @@ from __future__ import annotations
 from mayfly.plan.types import DataType
 
 ROWS, COUNT, SUM, MIN, MAX, MOMENTS = "rows", "count", "sum", "min", "max", "moments"
-HLL, KLL, ITEMS = "hll", "kll", "items"
+HLL, KLL, ITEMS, COUNT_MIN = "hll", "kll", "items", "count_min"
 
 
 def sketch_name(function: str, kind: DataType) -> str | None:
@@ -16,4 +16,4 @@ def sketch_name(function: str, kind: DataType) -> str | None:
     if function == "quantile":
         return KLL if kind.is_integral or kind.name in ("float", "double") else None
     is_text = kind.is_integral or kind.name == "string"
-    return ITEMS if function == "top" and is_text else None
+    return {"top": ITEMS, "frequency": COUNT_MIN}.get(function) if is_text else None

@@ -18,15 +18,28 @@ from functools import reduce
 
 from pyspark.sql import DataFrame
 
+from mayfly.kernels.count_min_sketch import CONFIDENCE, SEED, SHARE
 from mayfly.kernels.delta import column_name
 from mayfly.kernels.pane_edges import FAR, edges
 from mayfly.kernels.pane_partials import PaneNumber
-from mayfly.kernels.value_sketches import SKETCHES, TEXT
+from mayfly.kernels.pane_sketches import SKETCHES
+from mayfly.kernels.value_sketches import TEXT
 from mayfly.kernels.value_spans import ValueSpans
 from mayfly.lifetime import MIN_TIME
 from mayfly.physical.stages import Feed
 from mayfly.plan.expressions import Column, Expression, conjunction
-from mayfly.plan.pane_functions import COUNT, HLL, ITEMS, KLL, MAX, MIN, MOMENTS, ROWS, SUM
+from mayfly.plan.pane_functions import (
+    COUNT,
+    COUNT_MIN,
+    HLL,
+    ITEMS,
+    KLL,
+    MAX,
+    MIN,
+    MOMENTS,
+    ROWS,
+    SUM,
+)
 from mayfly.plan.stream_joins import Stream
 from mayfly.plan.window_kinds import Range
 from mayfly.runtime.max_gap import Limits
@@ -240,6 +253,11 @@ class _Making:
             floats = f"CAST({sql} AS DOUBLE)"
             size = SKETCHES[KLL].size
             return Number(self._column(f"kll_sketch_agg_double({floats}, {size})", where))
+        if content.function == COUNT_MIN:
+            whole = f"bigint({sql})" if argument.type.is_integral else sql
+            hashed = f"IF({sql} IS NULL, NULL, xxhash64({whole}))"
+            drawn = f"{SHARE}D, {CONFIDENCE}D, {SEED}"
+            return Number(self._column(f"count_min_sketch({hashed}, {drawn})", where))
         if content.function == MOMENTS:
             floats = f"CAST({sql} AS DOUBLE)"
             mean, variance = (self._column(f"{f}({floats})", where) for f in ("avg", "var_pop"))
