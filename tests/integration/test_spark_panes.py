@@ -18,9 +18,10 @@ from mayfly.lifetime import MIN_TIME, NEVER
 from mayfly.spark.api.query_run import QueryRun
 from mayfly.spark.api.session import Session
 from mayfly.spark.io.sinks import Memory
-from mayfly.spark.stream import runner
+from mayfly.spark.stream import pane_pass, runner
 from tests.integration.recorded import declare, record, run_over
 from tests.property.test_panes import (
+    PREDICATES,
     SCHEMA,
     SLACK,
     Query,
@@ -259,6 +260,24 @@ def test_240_queries_in_eight_groups_have_eight_logs(spark: SparkSession, tmp_pa
     assert kept < len(admitted(batches)) * 4
     assert 0 < status.state_bytes < 1_000_000
     assert len(manifest.segments) < 240, "files for each query"
+
+
+def test_rows_that_are_marked_with_many_predicates_answer(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Predicates that overlap, that are unknown for NULL, in words of four bits."""
+    monkeypatch.setattr(pane_pass, "WORD", 4)
+    wheres = [*PREDICATES[1:], "v = 1", "v < 3", "g <> 'a'", "k > 1", "g = 'c' OR k = 2", "v > 1"]
+    calls = (("COUNT(*)", "SUM(k)"), ("COUNT(DISTINCT v)",), ("VAR(f)", "MAX(g)"))
+    queries = {
+        f"q{n}": Query(("g",), calls[n % 3], where, 20 + n, 3, 0)
+        for n, where in enumerate(["", *wheres])
+    }
+    batches = random_batches(Random(12), 3, (40, 60))
+    runs = check_queries(spark, tmp_path, queries, batches, monkeypatch)
+    (panes,) = runs["q0"].runner.dataflow.panes
+    assert panes.marks_rows
+    assert {feed.mark[0] for feed in panes.feeds if feed.mark} >= {"_m0_0", "_m0_1", "_m1_0"}
 
 
 def test_panes_of_many_groupings_are_made_of_rows_that_cross(

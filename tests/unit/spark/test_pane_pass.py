@@ -89,6 +89,27 @@ def test_one_pass_serves_queries_with_equal_numbers(tmp_path: object) -> None:
     assert all("FILTER (WHERE" in sql for sql in sums)
 
 
+def test_rows_are_marked_with_their_predicates_where_these_are_many(tmp_path: object) -> None:
+    def queries(count: int) -> list[str]:
+        return [
+            f"SELECT {keys}, SUM(v) FROM s {WINDOW} WHERE v = {number} GROUP BY {keys}"
+            for number in range(count)
+            for keys in ("g", "k")
+        ]
+
+    few = passed(f"{tmp_path}/few", *queries(8))
+    many = passed(f"{tmp_path}/many", *queries(70), f"SELECT g, SUM(v) FROM s {WINDOW} GROUP BY g")
+    assert few is not None
+    assert many is not None
+    assert (few.marks_rows, many.marks_rows) == (False, True)
+    assert all("FILTER (WHERE" in sql for sql in few.numbers)
+    assert len(many.numbers) == 3, "the count, and the halves of the sum"
+    marks = [feed.mark for feed in many.feeds]
+    assert marks.count(None) == 1, "the query without a predicate"
+    assert len(set(marks)) == 141
+    assert {mark[0] for mark in marks if mark} == {"_m0_0", "_m0_1", "_m1_0", "_m1_1"}
+
+
 @pytest.mark.parametrize(
     "cql",
     [

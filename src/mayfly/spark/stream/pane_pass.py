@@ -2,8 +2,10 @@
 
 Idea: one aggregation of a batch serves all queries of its stream. Rows are grouped by the keys of
 each query (GROUPING SETS where these differ) and by pane, cut at every edge that one of them uses;
-predicates are FILTER clauses, equal numbers are computed once. What comes to Python, a row for each
-key and pane, is merged to the panes of each query and counted (pane_split.py).
+equal numbers are computed once. Predicates are FILTER clauses. Where there are many, rows
+are marked with those that they satisfy, a bit each, and grouped by these marks as well. What comes
+to Python, a row for each key, pane and marks, is merged to the panes of each query and counted
+(pane_split.py).
 For queries that ask which values there are (value_spans.py) it is the first and last time of each.
 Invariant: only what ``pushes`` (means the same in every session, cannot fail) is given to Spark.
 For queries that need more, and those that need rows, these are read once more: the ones that such a
@@ -15,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
+from itertools import chain
 
 from pyspark.sql import DataFrame
 
@@ -51,6 +54,10 @@ from mayfly.storage import TS
 KIND, SET, NUMBER, LEAST, LARGEST = "_kind", "_set", "_rows", "_least", "_largest"
 MANY_SETS, FEEDS_A_SET = 3, 2
 """From so many sets on rows cross, unless there are more feeds than so many a set."""
+FILTERS = 8
+"""More predicates than so many are marks, each computed once a row, and no clauses of numbers."""
+WORD = 63
+"""Predicates whose bits are in one column."""
 _KEYS = ("date", "timestamp", "decimal")
 """Types of columns that may be keys and arguments beside those that ``pushes`` knows."""
 
@@ -77,6 +84,19 @@ class PaneFeed:
     numbers: tuple[Number, ...]
     rows: str
     """The column that says how many rows its predicate lets through."""
+    mark: tuple[str, int] | None = None
+    """The column and the bit of its predicate, if rows are marked."""
+
+    @property
+    def columns(self) -> list[str]:
+        """What it reads of a group."""
+        numbers = [
+            name
+            for number in self.numbers
+            for name in (number.low, number.high, *(number.spread or ()))
+            if name is not None
+        ]
+        return list(dict.fromkeys([*self.keys, *numbers, LARGEST]))
 
 
 @dataclass(frozen=True)
@@ -96,6 +116,10 @@ class PanePass:
     """Which of the streams."""
     rest: tuple[int, ...] = ()
     """The numbers of the stream's other feeds, which need rows."""
+    predicates: tuple[tuple[str, ...], ...] = ()
+    """Of each set, those of its feeds."""
+    marks_rows: bool = False
+    """Whether rows are marked with the predicates that they satisfy."""
 
     @staticmethod
     def of(
@@ -108,8 +132,11 @@ class PanePass:
             columns = {column: slot for slot, column in slots[index].items()}
             if own and stream.dead_letter is None:
                 made = _Making(columns, stream.max_gap).result(own)
-                if made is not None and not made.is_dear:
-                    passes.append(replace(made, stream=index))
+                if made is None or made.is_dear:
+                    continue
+                if len(set(chain(*made.predicates))) > FILTERS:
+                    made = _Making(columns, stream.max_gap, marks_rows=True).result(own)
+                passes += [] if made is None else [replace(made, stream=index)]
         return tuple(passes)
 
     @property
@@ -148,6 +175,11 @@ class PanePass:
         named = [f"IF({KIND} = 0, {sql}, NULL) AS _k{n}" for n, sql in enumerate(self.keys)]
         # Rows that only count have panes, too: gaps between their times matter in a replay.
         named += [f"{sql} AS _p{n}" for n, sql in enumerate(self.panes)]
+        named += [
+            f"IF({KIND} = 0, {_bits(word)}, 0L) AS {mark_column(number, place)}"
+            for number in range(len(self.sets))
+            for place, word in enumerate(self._words(number))
+        ]
         sets = [self._columns(number) for number in range(len(self.sets))]
         which = " ".join(f"WHEN grouping(_p{n}) = 0 THEN {n}" for n in range(len(sets)))
         outputs = [
@@ -164,7 +196,25 @@ class PanePass:
         )
 
     def _columns(self, number: int) -> list[str]:
-        return [STREAM, KIND, f"_p{number}", *(f"_k{key}" for key in self.sets[number])]
+        return [
+            *(STREAM, KIND, f"_p{number}"),
+            *(f"_k{key}" for key in self.sets[number]),
+            *(mark_column(number, place) for place, _ in enumerate(self._words(number))),
+        ]
+
+    def _words(self, number: int) -> list[tuple[str, ...]]:
+        """The predicates of a set by the column of their bits."""
+        own = self.predicates[number] if self.marks_rows else ()
+        return [own[start : start + WORD] for start in range(0, len(own), WORD)]
+
+
+def mark_column(number: int, place: int) -> str:
+    """The column with a word of the marks of a set."""
+    return f"_m{number}_{place}"
+
+
+def _bits(predicates: Sequence[str]) -> str:
+    return " | ".join(f"IF({sql}, {1 << bit}L, 0L)" for bit, sql in enumerate(predicates))
 
 
 def _listed(texts: Sequence[str]) -> str:
@@ -180,6 +230,9 @@ class _Making:
     keys: dict[str, int] = field(default_factory=dict)
     sets: dict[tuple[int, ...], list[Range]] = field(default_factory=dict)
     numbers: dict[str, str] = field(default_factory=dict)
+    marks_rows: bool = False
+    marks: dict[int, dict[str, int]] = field(default_factory=dict)
+    """Of each set the predicates and their bits."""
 
     def result(self, feeds: Mapping[int, Feed]) -> PanePass | None:
         taken = [self._feed(number, feed) for number, feed in feeds.items()]
@@ -195,6 +248,8 @@ class _Making:
             tuple(self.keys), tuple(map(pane_sql, families)), tuple(self.sets),
             tuple(self.numbers), tuple(listed),
             rest=tuple(number for number in feeds if number not in taken_numbers),
+            predicates=tuple(tuple(self.marks.get(number, ())) for number in range(len(self.sets))),
+            marks_rows=self.marks_rows,
         )  # fmt: skip
 
     def _feed(self, number: int, feed: Feed) -> PaneFeed | None:
@@ -212,12 +267,12 @@ class _Making:
             return None
         if any(content.function == ITEMS for content in panes.contents):
             return None  # what Spark keeps of frequent items has a format of its own
-        where, keys, own = self._placed(path, parts, panes.windows)
+        where, keys, own, mark = self._placed(path, parts, panes.windows)
         numbers = tuple(
             self._number(content, argument, where)
             for content, argument in zip(panes.contents, arguments, strict=True)
         )
-        return PaneFeed(number, feed, own, keys, numbers, self._column("count(*)", where))
+        return PaneFeed(number, feed, own, keys, numbers, self._column("count(*)", where), mark)
 
     def _span_feed(
         self, number: int, feed: Feed, spans: ValueSpans, path: _Path
@@ -226,20 +281,27 @@ class _Making:
         parts = [path.over(column) for column in spans.columns]
         if not all(map(_crosses, parts)) or not all(map(pushes, path.conditions)):
             return None
-        where, keys, own = self._placed(path, parts, (spans.panes_of,))
+        where, keys, own, mark = self._placed(path, parts, (spans.panes_of,))
         ends = ("max",) if spans.is_slid else ("min", "max")
         numbers = tuple(Number(self._column(f"{end}({TS})", where)) for end in ends)
-        return PaneFeed(number, feed, own, keys, numbers, self._column("count(*)", where))
+        return PaneFeed(number, feed, own, keys, numbers, self._column("count(*)", where), mark)
 
     def _placed(
         self, path: _Path, parts: Sequence[Expression], windows: Sequence[Range]
-    ) -> tuple[str, tuple[str, ...], int]:
-        """The predicate of a feed, the columns of its keys, and the number of their set."""
+    ) -> tuple[str, tuple[str, ...], int, tuple[str, int] | None]:
+        """The predicate of a feed's numbers, the columns of its keys, the number of their set, and
+        the feed's mark there."""
         keys = [self.keys.setdefault(self._sql(part), len(self.keys)) for part in parts]
         own = tuple(sorted(set(keys)))
         self.sets.setdefault(own, []).extend(windows)
-        where = self._sql(conjunction(path.conditions)) if path.conditions else ""
-        return where, tuple(f"_k{key}" for key in keys), list(self.sets).index(own)
+        columns, place = tuple(f"_k{key}" for key in keys), list(self.sets).index(own)
+        if not path.conditions:
+            return "", columns, place, None
+        where, marks = self._sql(conjunction(path.conditions)), self.marks.setdefault(place, {})
+        word, bit = divmod(marks.setdefault(where, len(marks)), WORD)
+        if self.marks_rows:
+            return "", columns, place, (mark_column(place, word), bit)
+        return where, columns, place, None
 
     def _number(self, content: PaneNumber, argument: Expression | None, where: str) -> Number:
         if argument is None or content.function == ROWS:

@@ -70,14 +70,25 @@ class PaneSplitter:
         return counted_groups(tags, least, largest, numbers(rows, NUMBER), self.limits)
 
     def _parcels(self, table: pa.Table, fed: Counter[int]) -> Iterator[Parcel]:
-        ordinary = table.filter(pc.equal(table[KIND], 0)).combine_chunks()
+        ordinary = table.filter(pc.equal(table[KIND], 0))
+        sets = [
+            ordinary.filter(pc.equal(ordinary[SET], number)).combine_chunks()
+            for number in range(len(self.panes.sets))
+        ]
         for pane_feed in self.panes.feeds:
-            mine = pc.equal(ordinary[SET], pane_feed.set)
-            own = ordinary.filter(pc.and_(mine, pc.greater(ordinary[pane_feed.rows], 0)))
-            rows = _rows_of(pane_feed, own.combine_chunks())
+            rows = _rows_of(pane_feed, groups_of(pane_feed, sets[pane_feed.set]))
             fed[self.panes.stream] += rows.num_rows
             count = self.program.count(pane_feed.feed.stage, self.buckets)
             yield from sent(pane_feed.feed, pane_feed.number, rows, count)
+
+
+def groups_of(pane_feed: PaneFeed, groups: pa.Table) -> pa.Table:
+    """Those groups of its set with rows for a feed, and what it reads of them."""
+    some = numbers(groups, pane_feed.rows) > 0
+    if pane_feed.mark is not None:
+        word, bit = pane_feed.mark
+        some &= numbers(groups, word) >> bit & 1 == 1
+    return groups.select(pane_feed.columns).take(pa.array(np.flatnonzero(some)))
 
 
 def _rows_of(pane_feed: PaneFeed, groups: pa.Table) -> pa.Table:
