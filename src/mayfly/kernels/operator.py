@@ -447,6 +447,10 @@ class Operator:
         """How many rows came when their instant was closed."""
         return 0
 
+    def late_rows(self, state: Any, inputs: Sequence[Delta], interval: Interval) -> pa.Table:
+        """The rows that a step leaves out as their key was closed; only what closes keys."""
+        raise NotImplementedError
+
     @property
     def companions(self) -> Mapping[str, str]:
         """Parts of which only the code is known, each with the part that has these rows."""

@@ -8,15 +8,14 @@ Invariant: nothing that is forgotten could meet, or change, a later row: answers
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from mayfly.kernels.closed_keys import CloseKeys, ReadOpen
 from mayfly.kernels.delta import column_name
 from mayfly.kernels.operator import same_kind
-from mayfly.physical.program import Program, RelationInput, StreamInput, Task
-from mayfly.plan.catalog import Catalog, StreamDefinition
+from mayfly.physical.program import RelationInput, Source, StreamInput, Task
 from mayfly.plan.expressions import Column
-from mayfly.plan.types import arrow_type
 from mayfly.plan.window_kinds import Unbounded
 
 
@@ -43,26 +42,28 @@ class Forgetful:
     closings: tuple[Closing, ...]
 
 
-def forgetful_states(program: Program, catalog: Catalog) -> list[Forgetful]:
+def forgetful_states(tasks: Iterable[Task]) -> list[Forgetful]:
     """Every part of a state that punctuations make smaller.
 
     ``SELECT k, SUM(v) FROM s GROUP BY k`` → the members and groups of the aggregate.
     """
-    states = (state for task in program.tasks() for state in _of_task(task, catalog))
+    states = (state for task in tasks for state in _of_task(task))
     return [state for state in states if state.closings]
 
 
-def _of_task(task: Task, catalog: Catalog) -> Iterator[Forgetful]:
+def _of_task(task: Task) -> Iterator[Forgetful]:
     relations = [_reads_relation(source) for source in task.inputs]
     if any(relations):
         return  # rows of it may be changed later
+    if task.operator.combines and task.strict:
+        return  # with its rows the results are found that a cut concerns, when buckets change
     for forgetting in task.operator.forgets():
-        closings = _closings(task.inputs[forgetting.side], catalog)
+        closings = _closings(task.inputs[forgetting.side])
         renamed = _renamed(closings, dict(forgetting.columns))
         yield Forgetful(task, forgetting.parts, renamed)
 
 
-def _closings(source: Task | StreamInput | RelationInput, catalog: Catalog) -> tuple[Closing, ...]:
+def _closings(source: Task | Source) -> tuple[Closing, ...]:
     """What has to close a key so that no row of it comes from here; nothing if rows may come or
     go for other reasons."""
     if not isinstance(source, Task):
@@ -70,46 +71,50 @@ def _closings(source: Task | StreamInput | RelationInput, catalog: Catalog) -> t
     operator = source.operator
     match operator.opens:
         case Unbounded(slide=None):
-            return _of_window(source, catalog) if operator.foresees else ()
+            return _of_window(source) if operator.foresees else ()
     if operator.selects is not None:
-        return _closings(source.inputs[0], catalog)
+        return _closings(source.inputs[0])
     computed = operator.computes()
     if computed is not None:
         names = {column_name(e): name for name, e in computed if isinstance(e, Column)}
-        return _renamed(_closings(source.inputs[0], catalog), names)
-    return _of_partners(source, catalog) if operator.combines else ()
+        return _renamed(_closings(source.inputs[0]), names)
+    return _of_partners(source) if operator.combines else ()
 
 
-def _of_partners(task: Task, catalog: Catalog) -> tuple[Closing, ...]:
+def _of_partners(task: Task) -> tuple[Closing, ...]:
     """All inputs have to close the key by which they are joined."""
     closings: list[Closing] = []
     for side, source in enumerate(task.inputs):
         pairs = zip(task.operator.key_of(side), task.operator.key_of(0), strict=True)
         names = {name: first for name, first in pairs if name is not None and first is not None}
-        own = _renamed(_closings(source, catalog), names)
+        own = _renamed(_closings(source), names)
         if not own:
             return ()
         closings += own
     return tuple(closings)
 
 
-def _of_window(task: Task, catalog: Catalog) -> tuple[Closing, ...]:
+def _of_window(task: Task) -> tuple[Closing, ...]:
     (source,) = task.inputs
-    stream = catalog.lookup(source.stream) if isinstance(source, StreamInput) else None
-    if not isinstance(stream, StreamDefinition) or stream.punctuation is None:
+    if isinstance(source, StreamInput) and source.closing is not None:
+        closer, alias = CloseKeys.of(source.closing), source.alias
+    elif isinstance(source, Task) and isinstance(source.operator, ReadOpen):
+        (below,), alias = source.inputs, source.operator.alias
+        assert isinstance(below, Task)
+        assert isinstance(below.operator, CloseKeys)
+        closer = below.operator
+    else:
         return ()
-    assert isinstance(source, StreamInput)
-    types = {column.name: arrow_type(column.type) for column in stream.columns}
-    columns = tuple(f"{source.alias}.{key}" for key in stream.punctuation.keys)
-    kinds = [types[key] for key in stream.punctuation.keys]
-    for name, kind in zip(columns, kinds, strict=True):
+    columns = tuple(alias + key.removeprefix(closer.stream) for key in closer.keys)
+    for name, key in zip(columns, closer.keys, strict=True):
         place = task.columns.get_field_index(name)
+        kind = closer.columns.field(key).type
         if place < 0 or not same_kind(task.columns.field(place).type, kind):
             return ()
-    return (Closing(stream.name, columns),)
+    return (Closing(closer.stream, columns),)
 
 
-def _reads_relation(source: Task | StreamInput | RelationInput) -> bool:
+def _reads_relation(source: Task | Source) -> bool:
     if not isinstance(source, Task):
         return isinstance(source, RelationInput)
     return any(map(_reads_relation, source.inputs))

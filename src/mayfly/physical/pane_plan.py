@@ -122,7 +122,7 @@ def pane_task(store: PaneStore, source: StreamInput) -> Task:
         *(number.argument for number in store.contents if number.argument is not None),
     )  # fmt: skip
     used = (column.name for expression in expressions for column in expression.columns())
-    stream = StreamInput(source.stream, source.stream, tuple(dict.fromkeys(used)))
+    stream = replace(source, alias=source.stream, columns=tuple(dict.fromkeys(used)))
     return Task(store, (stream,), store.columns, False)
 
 

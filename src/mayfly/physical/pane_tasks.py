@@ -17,7 +17,7 @@ from mayfly.kernels.window_assignment import WindowRows
 from mayfly.optimizer.labels import Labelled, describe
 from mayfly.optimizer.rules.share_panes import CS1, CS2, CS8, SKETCHES, SS1
 from mayfly.physical.pane_plan import PanePlan
-from mayfly.physical.program import StreamInput, Task
+from mayfly.physical.program import Task, stream_input
 from mayfly.physical.served_plan import for_server
 from mayfly.plan.catalog import StreamDefinition
 from mayfly.plan.logical_operators import GroupAggregate
@@ -65,7 +65,7 @@ def row_grouping_task(
     plan = PanePlan.of(node, over, alone=alone, sketches=False)
     store = row_pane_store(plan.store, stream)
     names = tuple(column.name for column in stream.columns)
-    source = StreamInput(store.stream, store.stream, names)
+    source = stream_input(stream, store.stream, names)
     child = Task(store, (source,), store.columns, False, node=scan.node, label=scan.label)
     operator = RowPaneGroups(
         describe(node), plan.keys, plan.calls, payload(node.schema), node.having, Shape(),

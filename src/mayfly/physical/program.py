@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
@@ -13,6 +13,7 @@ from mayfly.kernels.operator import Moving, Operator, StateKey
 from mayfly.kernels.outputs import Sent
 from mayfly.kernels.stateless import Nothing
 from mayfly.patterns import Label
+from mayfly.plan.catalog import StreamDefinition
 from mayfly.plan.logical_operators import Node, Output
 from mayfly.plan.strategy import Strategy
 
@@ -24,6 +25,13 @@ class StreamInput:
     stream: str
     alias: str
     columns: tuple[str, ...]
+    closing: StreamDefinition | None = field(default=None, compare=False)
+    """The declaration of the stream, if its rows close keys."""
+
+
+def stream_input(stream: StreamDefinition, alias: str, columns: tuple[str, ...]) -> StreamInput:
+    """Where the rows of a declared stream enter."""
+    return StreamInput(stream.name, alias, columns, None if stream.punctuation is None else stream)
 
 
 @dataclass(frozen=True)

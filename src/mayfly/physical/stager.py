@@ -11,19 +11,23 @@ leads back. Where rows lie is part of the state format: other rules here need an
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 
+from mayfly.kernels.closed_keys import CloseKeys
 from mayfly.kernels.delta import ID, OWNER
 from mayfly.kernels.operator import Moving, Operator
 from mayfly.kernels.outputs import Sent
+from mayfly.physical.closing_keys import forgetful_states
+from mayfly.physical.closing_tasks import with_closed_keys
 from mayfly.physical.joint_readers import JointProgram, joint
 from mayfly.physical.program import RelationInput, Source, StreamInput, Task
 from mayfly.physical.shared_program import Member, SharedProgram
 from mayfly.physical.stages import (
+    ClosedStream,
     Feed,
     KeyOrNull,
     Link,
@@ -31,6 +35,7 @@ from mayfly.physical.stages import (
     OperatorKey,
     Route,
     StagedAnswer,
+    StagedForgetting,
     StagedProgram,
     StagedTask,
     ValueKey,
@@ -49,7 +54,8 @@ def stage_tasks(
 ) -> tuple[StagedProgram, tuple[Task, ...]]:
     """The program cut into stages, and its tasks in the order of their numbers; queries over the
     same panes answered ``together``."""
-    stager = _Stager(joint(program) if together else JointProgram(program, {}))
+    joined = joint(program) if together else JointProgram(program, {})
+    stager = _Stager(replace(joined, program=with_closed_keys(joined.program)))
     return stager.result(), tuple(task for task in stager.order if task in stager.stage)
 
 
@@ -99,7 +105,35 @@ class _Stager:
             ),
             tuple(self._answer(member, renumbered) for member in self.program.members),
             self.groups,
+            tuple(self._closed(renumbered)),
         )
+
+    def _closed(self, renumbered: dict[Task, int]) -> Iterator[ClosedStream]:
+        """What closes keys, and which states forget these: those that lie beside it."""
+        closers = {
+            task: task.operator.stream
+            for task in renumbered
+            if isinstance(task.operator, CloseKeys)
+        }
+        if not closers:
+            return
+        places = {(self.program.groups[task], name): task for task, name in closers.items()}
+        forgetful: dict[Task, list[StagedForgetting]] = {task: [] for task in closers}
+        for state in forgetful_states(renumbered):
+            group = self.program.groups[state.task]
+            needed = [places[group, closing.stream] for closing in state.closings]
+            if all(self.stage[closer] == self.stage[state.task] for closer in needed):
+                by = tuple(
+                    (renumbered[closer], closing)
+                    for closer, closing in zip(needed, state.closings, strict=True)
+                )
+                forgetting = StagedForgetting(renumbered[state.task], state.parts, by)
+                forgetful[needed[0]].append(forgetting)
+        told = set[str]()
+        for task, states in forgetful.items():
+            stream = closers[task]
+            yield ClosedStream(renumbered[task], stream, stream not in told, tuple(states))
+            told.add(stream)
 
     def _answer(self, member: Member, renumbered: dict[Task, int]) -> StagedAnswer:
         standing, sent = self._standing(member.program.answer), member.program.sent

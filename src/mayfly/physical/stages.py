@@ -19,6 +19,7 @@ from mayfly.kernels.operator import Operator
 from mayfly.kernels.outputs import Sent
 from mayfly.kernels.pane_partials import PanePartials
 from mayfly.kernels.value_spans import ValueSpans
+from mayfly.physical.closing_keys import Closing
 from mayfly.physical.joint_readers import LogShare
 from mayfly.physical.program import RelationInput, StreamInput
 from mayfly.physical.shared_program import ClockGroup
@@ -160,6 +161,27 @@ class StagedAnswer:
 
 
 @dataclass(frozen=True)
+class StagedForgetting:
+    """Parts of a task's state whose rows go with keys that all these tasks have closed: they are
+    in its stage, where each bucket has the keys of its own rows."""
+
+    task: int
+    parts: tuple[str, ...]
+    by: tuple[tuple[int, Closing], ...]
+
+
+@dataclass(frozen=True)
+class ClosedStream:
+    """A task that closes keys of a stream. Where several do, as their clocks differ, one ``tells``
+    which rows are late. ``forgetting`` are states that its keys are looked for in."""
+
+    task: int
+    stream: str
+    tells: bool
+    forgetting: tuple[StagedForgetting, ...]
+
+
+@dataclass(frozen=True)
 class StagedProgram:
     """Tasks in the order in which they run, how rows reach them, and the answers of the queries."""
 
@@ -168,6 +190,7 @@ class StagedProgram:
     links: tuple[Link, ...]
     answers: tuple[StagedAnswer, ...]
     groups: tuple[ClockGroup, ...]
+    closed: tuple[ClosedStream, ...] = ()
 
     def source(self, task: StagedTask, side: int) -> int | None:
         """The task whose results an input reads in the bucket that they are made in, if any."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mayfly.kernels.delta import payload
 from mayfly.kernels.window_assignment import RANK, WindowRows
 from mayfly.optimizer.labels import describe
-from mayfly.physical.program import StreamInput, Task
+from mayfly.physical.program import Task, stream_input
 from mayfly.physical.window_lives import window_lives
 from mayfly.plan.catalog import StreamDefinition
 from mayfly.plan.logical_operators import StreamScan, SubqueryWindow
@@ -33,7 +33,7 @@ def stream_window(
         strategy is Strategy.NT,
         dual,
     )
-    source = StreamInput(stream.name, alias, needed)
+    source = stream_input(stream, alias, needed)
     return Task(operator, (source,), columns, *window_lives(window, strategy))
 
 

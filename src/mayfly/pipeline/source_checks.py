@@ -55,11 +55,6 @@ def check_source(definition: StreamDefinition | RelationDefinition) -> None:
     owner, streaming = f"{definition.kind} {definition.name}", definition.kind == "stream"
     if isinstance(definition, StreamDefinition):
         check_dead_letters(definition)
-        if definition.punctuation is not None:
-            raise InvalidSetting(
-                f"the stream {definition.name} has a PUNCTUATION, which Spark does not run yet",
-                "leave it out and put a window on the stream, or use mayfly.LocalSession",
-            )
     if definition.source is not None:
         formats = (*FILES, *GIVEN, PYTHON) if streaming else FILES
         _check_format(owner, definition.source, formats)

@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo
 
 from mayfly.errors import InvalidSetting
 from mayfly.lifetime import format_micros
-from mayfly.plan.expressions import Expression
+from mayfly.plan.expressions import Expression, quoted
 from mayfly.plan.logical_operators import (
     GroupAggregate,
     Node,
@@ -64,6 +64,10 @@ class Punctuation:
 
     keys: tuple[str, ...]
     condition: Expression
+
+    def sql(self) -> str:
+        """As CREATE STREAM says it."""
+        return f"PUNCTUATION ({', '.join(map(quoted, self.keys))}) WHEN ({self.condition.sql()})"
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from mayfly.errors import InvalidSetting
 from mayfly.lifetime import micros
+from mayfly.plan.catalog import Punctuation
 from mayfly.plan.expressions import (
     Cast,
     Column,
@@ -59,6 +60,9 @@ class Stream:
     """Whether it is certain what the time counts; a number without a unit may be milliseconds."""
     derivation: str | None = None
     """How columns that no source brings are computed, where there are such columns."""
+
+    punctuation: Punctuation | None = None
+    """Which rows close their key."""
 
     def __post_init__(self) -> None:
         if not self.name or "." in self.name or self.name.startswith("_"):

@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 
 from mayfly.display import counted, html_table, one_line
 from mayfly.errors import BadInput, InvalidSetting
+from mayfly.kernels.closed_keys import ClosedKeys, CloseKeys
 from mayfly.kernels.codes import buckets
 from mayfly.kernels.delta import END, ID, SEEN, SEEN_END, Delta, concatenated, united, with_numbers
 from mayfly.kernels.interval import Interval
@@ -40,7 +41,7 @@ from mayfly.plan.zone_instants import instant_in_zone
 from mayfly.runtime.buckets import checked_buckets
 from mayfly.runtime.change_log import ChangeLog
 from mayfly.runtime.clock import Clocks, closed_instant
-from mayfly.runtime.closed_keys import ClosedKeys, admit_all, forget
+from mayfly.runtime.closed_keys import admit_all, forget
 from mayfly.runtime.computed_values import computed
 from mayfly.runtime.max_gap import joined, last_promise, spans
 from mayfly.runtime.relation_log import Changing
@@ -95,6 +96,8 @@ class ContinuousRun:
     """The time of the first row that came in time."""
     _late: Counter[str] = field(init=False, default_factory=Counter)
     """By stream: rows that came too late for panes."""
+    _closers: dict[str, CloseKeys] = field(init=False)
+    """By stream with punctuations: what closes its keys."""
     _closed: dict[str, ClosedKeys] = field(init=False)
     """By stream with punctuations: the keys of which no further row comes."""
     _forgetful: list[Forgetful] = field(init=False)
@@ -118,8 +121,9 @@ class ContinuousRun:
         names = tuple(dict.fromkeys(source.stream for source in self._sources(StreamInput)))
         self.clocks = Clocks.unset(names)
         streams = map(self._stream, names)
-        self._closed = {s.name: ClosedKeys(s) for s in streams if s.punctuation is not None}
-        self._forgetful = forgetful_states(self.program, self.catalog) if self._closed else []
+        self._closers = {s.name: CloseKeys.of(s) for s in streams if s.punctuation is not None}
+        self._closed = {name: closer.state() for name, closer in self._closers.items()}
+        self._forgetful = forgetful_states(self._tasks) if self._closed else []
 
     def __repr__(self) -> str:
         clock = self.clocks.query
@@ -202,7 +206,7 @@ class ContinuousRun:
     def _close(self, batch: Mapping[str, pa.Table], after: Clocks) -> pa.Table:
         interval = Interval(self.clocks.query, max(after.query, self.clocks.query))
         with in_zone(self.zone):
-            closed, batch = admit_all(self._closed, batch, interval)
+            closed, batch = admit_all(self._closers, self._closed, batch, interval)
         first = self._first_row(batch)
         interval = replace(interval, first=first)
         states, results = dict(self._states), dict[Task, Delta]()
@@ -246,7 +250,8 @@ class ContinuousRun:
         for forgetful in self._forgetful:
             task = forgetful.task
             if task in doubled:
-                states[task] = forget(forgetful, states[task], closed)
+                parts, closings = forgetful.parts, forgetful.closings
+                states[task] = forget(parts, closings, states[task], self._closers, closed)
                 left[task] = sum(state.rows for state in states[task])
         return left
 

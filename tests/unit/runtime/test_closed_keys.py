@@ -7,10 +7,8 @@ import re
 import pytest
 
 from mayfly import LocalSession
-from mayfly.cql import CqlError, Create, parse
-from mayfly.errors import BadInput, InvalidSetting
-from mayfly.pipeline.source_checks import check_source
-from mayfly.plan.catalog import StreamDefinition
+from mayfly.cql import CqlError, parse
+from mayfly.errors import BadInput
 
 COLUMNS = "(ts BIGINT, k BIGINT, v BIGINT) TIMESTAMP BY ts"
 KEYS = 200
@@ -111,14 +109,6 @@ def test_keys_that_cannot_be_compared_are_refused() -> None:
             "CREATE STREAM o (ts BIGINT, k MAP<STRING, INT>, v INT) TIMESTAMP BY ts"
             " PUNCTUATION (k) WHEN (v = 0)"
         )
-
-
-def test_spark_refuses_the_declaration() -> None:
-    (create,) = parse(f"CREATE STREAM o {COLUMNS} FROM parquet('in') PUNCTUATION k WHEN (v = 0)")
-    assert isinstance(create, Create)
-    assert isinstance(create.definition, StreamDefinition)
-    with pytest.raises(InvalidSetting, match="which Spark does not run yet"):
-        check_source(create.definition)
 
 
 def test_a_key_of_two_columns_closes_no_other_with_one_of_them() -> None:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from math import inf, prod
 
+from mayfly.kernels.closed_keys import ReadOpen
 from mayfly.kernels.operator import Holding, Moving
 from mayfly.kernels.operator import Operator as Kernel
 from mayfly.optimizer.estimates import DEFAULT_PARTITIONS, SECOND, Flow, row_bytes
@@ -120,7 +121,12 @@ class _Picture:
     # ── tasks ─────────────────────────────────────────────────────────────────────────────
 
     def task(self, number: int) -> ExplainedOperator:
-        """One that several others read is the same in each of them."""
+        """One that several others read is the same in each of them. To name columns is no task."""
+        staged = self.stages.tasks[number]
+        if isinstance(staged.operator, ReadOpen):
+            (below,) = staged.local
+            assert below is not None
+            return self.task(below)
         if number not in self.drawn:
             self.drawn[number] = self._task(number)
         return self.drawn[number]
@@ -154,7 +160,7 @@ class _Picture:
 
     def _window(self, staged: StagedTask, origin: Task, feed: Feed) -> ExplainedOperator:
         """A window over a stream, behind what is done to rows before they are exchanged."""
-        scan = self._node(origin)
+        scan = origin.node
         endless = unbounded(feed.source.alias)
         detail = _source_words(feed.source.stream, feed.source)
         own = self._figures(scan)
@@ -178,7 +184,7 @@ class _Picture:
         operator = self._operator(
             staged.operator, top, place, staged.stage + 1, edges, staged.number
         )
-        return replace(operator, cost=self._cost(scan))
+        return operator if scan is None else replace(operator, cost=self._cost(scan))
 
     def _reason_to_move(self, staged: StagedTask) -> str:
         """Why the rows of a window are exchanged: for itself or for the first that reads them."""
@@ -230,10 +236,6 @@ class _Picture:
         )
 
     # ── figures ───────────────────────────────────────────────────────────────────────────
-
-    def _node(self, task: Task) -> Node:
-        assert task.node is not None, "a window stands for a node of the plan"
-        return task.node
 
     def _cost(self, node: Node) -> Cost:
         figures = self._figures(node)

@@ -57,7 +57,7 @@ def with_punctuations(
     if not closing:
         return tuple(warnings)
     parts: dict[Task, list[Forgetful]] = {}
-    for forgetful in forgetful_states(program, catalog):
+    for forgetful in forgetful_states(program.tasks()):
         parts.setdefault(forgetful.task, []).append(forgetful)
     bounded = {
         endless_state(task.node): _until_closed(task.node, states)

@@ -36,6 +36,7 @@ from mayfly.plan.catalog import (
     ArchiveDefinition,
     Catalog,
     ColumnDefinition,
+    Punctuation,
     QueryDefinition,
     RelationDefinition,
     StreamDefinition,
@@ -194,6 +195,11 @@ class Session:
         self._sequences[name] = sequence
         return SparkStream(self, stream)
 
+    def close_keys(self, name: str, punctuation: Punctuation) -> None:
+        """Let rows of a declared stream close their key, as PUNCTUATION (k) WHEN (…) says."""
+        stream = self.declared(name)
+        self._declared[stream.name] = replace(stream, punctuation=punctuation)
+
     def forget(self, name: str) -> None:
         """Declare something no more; queries that were made over it stay as they are."""
         self._frames.pop(name, None)
@@ -218,16 +224,11 @@ class Session:
             columns = tuple(
                 ColumnDefinition(name, stream.type_of(name)) for name in stream.schema.names
             )
-            catalog = catalog.declare(
-                StreamDefinition(
-                    stream.name,
-                    columns,
-                    stream.time,
-                    self._sequences[stream.name],
-                    slack=stream.slack,
-                    max_gap=stream.max_gap,
-                )
-            )
+            definition = StreamDefinition(
+                stream.name, columns, stream.time, self._sequences[stream.name],
+                slack=stream.slack, max_gap=stream.max_gap, punctuation=stream.punctuation,
+            )  # fmt: skip
+            catalog = catalog.declare(definition)
         for changing in self.relations.values():
             catalog = catalog.declare(changing.definition)
         for aggregate in self._aggregates.values():

@@ -92,18 +92,21 @@ def declare_stream(session: Session, definition: StreamDefinition, folder: Path)
         unit="microseconds" if definition.unit_given else None,
         derivation=_derivation(definition),
     )
+    if definition.punctuation is not None:
+        session.close_keys(definition.name, definition.punctuation)
     return _never_filled(definition, files)
 
 
 def _derivation(definition: StreamDefinition) -> str | None:
-    """The computed columns of a stream, and its own zone."""
+    """The computed columns of a stream, its own zone, and what closes its keys."""
     columns = [
         f"{column.name} AS ({column.computed.sql()})"
         for column in definition.columns
         if column.computed
     ]
     zone = [] if definition.zone is None else [f"TIME ZONE {definition.zone}"]
-    return ", ".join([*columns, *zone]) or None
+    closing = [] if definition.punctuation is None else [definition.punctuation.sql()]
+    return ", ".join([*columns, *zone, *closing]) or None
 
 
 def _files_in(source: Connector, folder: Path) -> str | None:

@@ -23,6 +23,7 @@ YEAR = 365 * 86_400_000_000
 YEAR_1980 = 315_532_800_000_000
 REASON = "_reason"
 LATE, NO_TIME = "late", "no time"
+CLOSED_KEY = "its key was closed"
 
 
 def check_times(streams: Iterable[Stream], timeless: Mapping[str, int]) -> None:
@@ -53,6 +54,11 @@ def check_unit(stream: Stream, came: Arrived, now: int) -> None:
     )
 
 
+def with_reason(rows: pa.Table, reason: str) -> pa.Table:
+    """Rows as dead letters."""
+    return rows.append_column(REASON, pa.array([reason] * rows.num_rows, pa.string()))
+
+
 def deliver_dead_letters(
     repository: Repository, streams: Iterable[Stream], committed: Manifest, number: int
 ) -> None:
@@ -68,10 +74,12 @@ def deliver_dead_letters(
 
 
 def _write(repository: Repository, target: Path, stream: Stream, held: list[Segment]) -> None:
-    batches = [
-        batch for segment in held for batch in segment_batches(repository.directory, segment)
+    tables = [
+        pa.Table.from_batches(list(segment_batches(repository.directory, segment)))
+        for segment in held
     ]
-    table = pa.Table.from_batches(batches)
+    names = tables[0].schema.names
+    table = pa.concat_tables([rows.select(names) for rows in tables])
     reasons, times = table[REASON], table[TS]
     table = table.drop_columns([TS, EXP, REASON])
     names = [name.removeprefix(f"{stream.name}.") for name in table.column_names]

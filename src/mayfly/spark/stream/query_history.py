@@ -26,6 +26,7 @@ from mayfly.kernels.lifetime_rows import chosen, numbers
 from mayfly.lifetime import MIN_TIME, NEVER
 from mayfly.physical.stages import StagedProgram, first_state
 from mayfly.runtime.clock import Clocks
+from mayfly.runtime.closed_keys import check_newcomer
 from mayfly.spark.stream.batch_record import BatchFacts
 from mayfly.spark.stream.checkpoint_properties import KNOWN
 from mayfly.spark.stream.parcels import Parcel, batch_of
@@ -110,6 +111,10 @@ def settle(
         return
     edits = [SetProperties(moved), *register.edits(base, runner.dataflow.stages)]
     came = frozenset(name for name in register.added if register.since[name] is not None)
+    for name in sorted(came):
+        for stream in runner.dataflow.streams:
+            if stream.name in register.queries[name]["streams"]:
+                check_newcomer(name, stream.name, stream)
     if came and base.properties["batch"] >= 0:
         edited = _edited(base, edits)
         edits += _fill(runner, edited, _history(runner, register, edited, came))

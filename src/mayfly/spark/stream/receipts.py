@@ -44,12 +44,14 @@ class Receipt:
     """Changes per query, where queries leave in this stage."""
     shed: Mapping[str, int] = field(default_factory=dict)
     """Rows of each stream that joins left out on purpose."""
+    late: Mapping[str, int] = field(default_factory=dict)
+    """Rows of each stream whose key was closed."""
     refreshes: Mapping[str, list[int]] = field(default_factory=dict)
     """Per query that is answered at refreshes: how many were, and how many were skipped."""
     error: tuple[str, str, str] | None = None
 
     def encode(self) -> str:
-        maps = ("rows_in", "null_keys", "io", "stored", "answers", "shed", "refreshes")
+        maps = ("rows_in", "null_keys", "io", "stored", "answers", "shed", "late", "refreshes")
         stored: dict[str, Any] = {
             name: getattr(self, name) for name in self.__slots__ if name not in ("added", *maps)
         }

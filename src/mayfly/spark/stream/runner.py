@@ -357,6 +357,7 @@ class Runner:
             delivery=base.version + 1,
             zone=self.dataflow.zone,
             knows_from=base.properties.get(KNOWN, {}),
+            letters=frozenset(s.name for s in self._streams if s.dead_letter is not None),
         )
 
     def _states_of(self, base: Manifest, stage: int) -> dict[str, Any]:
@@ -435,13 +436,20 @@ class Runner:
         return min([self.settings.history, *(promise.history for promise in self.promises())])
 
     def check_dead_letters(self) -> None:
-        """Refuse to keep dead letters of rows whose bytes an archive promises to erase."""
+        """Refuse to keep dead letters or keys of rows whose bytes an archive promises to erase."""
         kept = [stream for stream in self._streams if stream.dead_letter is not None]
         if kept and any(True for _ in self.promises()):
             raise InvalidSetting(
                 f"dead letters of stream {kept[0].name} are kept in {kept[0].dead_letter}, but an "
                 "archive that the query feeds promises PHYSICAL WITHIN: they would never go",
                 "run it without dead letters, or give the archive a contract without PHYSICAL",
+            )
+        closing = [stream for stream in self._streams if stream.punctuation is not None]
+        if closing and any(True for _ in self.promises()):
+            raise InvalidSetting(
+                f"a note stays of each key that PUNCTUATION of {closing[0].name} closes, but an "
+                "archive that the query feeds promises PHYSICAL WITHIN: they would never go",
+                "declare the stream without PUNCTUATION, or the archive without PHYSICAL",
             )
 
     # -- after the commit ------------------------------------------------------------------

@@ -83,6 +83,8 @@ class StageStep:
     """In which times have a day and an hour."""
     knows_from: Mapping[str, int] = field(default_factory=dict)
     """Per task of a query that came later: the instant from which it knows all rows."""
+    letters: frozenset[str] = frozenset()
+    """Streams whose dead letters are kept."""
     delivery: int = 0
     """The number under which the results of this step will be delivered."""
 
@@ -158,6 +160,7 @@ class StageStep:
             answers=step.changes,
             null_keys=step.null_keys,
             shed=step.shed,
+            late=step.late,
             refreshes=step.refreshes,
         )
         yield batch_of([self._receipt(bucket, receipt)])
@@ -191,6 +194,9 @@ class _Step(StepState):
             stepped = self.task.steps(staged.group) and self._runs_here(staged)
             if staged.stage == self.task.stage and stepped:
                 results[staged.number] = self._run(staged, results, drawn.get(staged.number))
+        for closed in self.program.closed:
+            if closed.task in results:
+                self.forget_closed(closed)
         return results
 
     def _runs_here(self, staged: StagedTask) -> bool:
@@ -229,6 +235,7 @@ class _Step(StepState):
         self._keep(name, after, staged.group)
         self.clocks[name] = operator.refreshed(interval.clock)
         self._count_rows(staged, inputs)
+        self.tell_late(staged, before, inputs, interval)
         return delta
 
     def _with_partners(self, staged: StagedTask, state: Any, inputs: list[Delta]) -> list[Delta]:
@@ -326,20 +333,15 @@ class _Step(StepState):
                 shared[answer.log] = _by_reader(results[answer.task])
             self.changes[answer.query] = shared[answer.log].get(answer.share.reader, 0)
         for edge in self.parcels_in:
-            if edge.startswith(f"{DEAD_LETTERS}/"):
-                self._write_dead(edge)
+            kind, _, stream = edge.partition("/")
+            if kind == DEAD_LETTERS:
+                self.write_letters(stream, concatenated(self._tables(edge)))
         self._store()
 
     def _leaves_here(self, answer: StagedAnswer) -> bool:
         if answer.sent is None:
             return self._runs_here(self.program.tasks[answer.task])
         return not answer.route.single or self.bucket == 0
-
-    def _write_dead(self, edge: str) -> None:
-        rows = concatenated(self._tables(edge))
-        rows = with_numbers(rows, **{EXP: np.full(rows.num_rows, NEVER)})
-        segment = write_segment(self.directory, f"{edge}/{self.bucket}", rows)
-        self.added += [segment] if segment else []
 
     def _output(self, answer: StagedAnswer, results: Mapping[int, Delta | Pieces]) -> int:
         """This step's changes for the sinks, and the log that snapshots are read from."""

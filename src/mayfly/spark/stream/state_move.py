@@ -60,7 +60,7 @@ class StateMove:
         self.without, self.upgrade = without, upgrade
         self.base, self.directory, self.buckets = base, repository.directory, buckets
         self.stages = staged(program)
-        self.renamed = renamed or {task.name: task.name for task in self.stages.tasks}
+        self.renamed = {task.name: task.name for task in self.stages.tasks} | dict(renamed or {})
         self.stored = base.properties["state"]
         self.old: int = base.properties["buckets"]
         same = all(name == other for name, other in self.renamed.items())

@@ -66,7 +66,7 @@ def totals_after(
             own = totals.setdefault(name, {})
             own[stream] = own.get(stream, 0) + count
     for receipt in receipts:
-        for name in ("null_keys", "shed"):
+        for name in ("null_keys", "shed", "late"):
             for stream, count in getattr(receipt, name).items():
                 totals[name][stream] = totals[name].get(stream, 0) + count
     last = max((receipt.stage for receipt in receipts), default=0)

@@ -6,10 +6,11 @@ compared with its checksum first, unless all its rows are dead: others hold thes
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
 from mayfly.checkpoint.operator_state import (
@@ -21,9 +22,15 @@ from mayfly.checkpoint.operator_state import (
 )
 from mayfly.checkpoint.result_log import LOG
 from mayfly.checkpoint.state_erasure import without_expired
-from mayfly.physical.stages import StagedProgram
+from mayfly.kernels.closed_keys import ClosedKeys
+from mayfly.kernels.delta import Delta, with_numbers
+from mayfly.kernels.interval import Interval
+from mayfly.lifetime import NEVER
+from mayfly.physical.stages import ClosedStream, StagedProgram, StagedTask
+from mayfly.runtime.closed_keys import forget
+from mayfly.spark.stream.dead_letters import CLOSED_KEY, DEAD_LETTERS, with_reason
 from mayfly.storage.directory import Directory
-from mayfly.storage.segment import Segment
+from mayfly.storage.segment import EXP, Segment, write_segment
 
 if TYPE_CHECKING:
     from mayfly.spark.stream.stage_tasks import StageStep
@@ -44,6 +51,8 @@ class StepState:
     dropped: list[str] = field(default_factory=list)
     clocks: dict[str, int] = field(default_factory=dict)
     """Per state: the instants before are closed for it."""
+    late: dict[str, int] = field(default_factory=dict)
+    """Per stream: rows whose key was closed."""
 
     @property
     def program(self) -> StagedProgram:
@@ -67,6 +76,45 @@ class StepState:
         due = self._due(group)
         self.after[name] = state if due is None else without_expired(state, due)
         self.clocks[name] = self.task.intervals[group].clock
+
+    def write_letters(self, stream: str, rows: pa.Table) -> None:
+        """Keep dead letters of a stream until they are delivered."""
+        rows = with_numbers(rows, **{EXP: np.full(rows.num_rows, NEVER)})
+        group = f"{DEAD_LETTERS}/{stream}/{self.bucket}"
+        segment = write_segment(self.directory, group, rows)
+        self.added += [segment] if segment else []
+
+    def tell_late(
+        self, staged: StagedTask, before: Any, inputs: Sequence[Delta], interval: Interval
+    ) -> None:
+        """Count the rows whose key was closed, and keep them where dead letters are kept."""
+        for closed in self.program.closed:
+            if closed.task != staged.number or not closed.tells:
+                continue
+            count = staged.operator.late(self.after[f"task/{staged.name}"])
+            count -= staged.operator.late(before)
+            if count:
+                self.late[closed.stream] = count
+            if count and closed.stream in self.task.letters:
+                rows = staged.operator.late_rows(before, inputs, interval)
+                self.write_letters(closed.stream, with_reason(rows, CLOSED_KEY))
+
+    def forget_closed(self, closed: ClosedStream) -> None:
+        """Leave rows of closed keys out of states that have doubled since that was done."""
+        own, tasks = f"task/{self.program.tasks[closed.task].name}", self.program.tasks
+        state: ClosedKeys = self.after[own]
+        names = {f"task/{tasks[forgetting.task].name}" for forgetting in closed.forgetting}
+        if sum(self.after[name].rows for name in names) < 2 * max(1, state.looked):
+            return
+        for forgetting in closed.forgetting:
+            name = f"task/{tasks[forgetting.task].name}"
+            closers: Any = {closing.stream: tasks[n].operator for n, closing in forgetting.by}
+            keys = {c.stream: self.after[f"task/{tasks[n].name}"] for n, c in forgetting.by}
+            closings = [closing for _, closing in forgetting.by]
+            before = [self.after[name]]
+            (self.after[name],) = forget(forgetting.parts, closings, before, closers, keys)
+        looked = sum(self.after[name].rows for name in names)
+        self.after[own] = replace(state, looked=looked)
 
     def next_due(self) -> int | None:
         """Before this instant nothing happens by itself. Neither joins nor logs do anything when
