@@ -275,8 +275,7 @@ class Operator:
 
     @property
     def lag(self) -> int:
-        """How far behind an instant the refresh may lie that its answer is of, where no window
-        below says so."""
+        """How far behind an instant its refresh may lie, where no window below says so."""
         return 0
 
     @property
@@ -448,7 +447,7 @@ class Operator:
         return 0
 
     def late_rows(self, state: Any, inputs: Sequence[Delta], interval: Interval) -> pa.Table:
-        """The rows that a step leaves out as their key was closed; only what closes keys."""
+        """The rows that a step leaves out as their key was closed."""
         raise NotImplementedError
 
     @property
