@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from mayfly.kernels.closed_keys import CloseKeys, ReadOpen
 from mayfly.kernels.delta import column_name
+from mayfly.kernels.key_ends import CloseKeys
 from mayfly.kernels.operator import same_kind
 from mayfly.physical.program import RelationInput, Source, StreamInput, Task
 from mayfly.plan.expressions import Column
@@ -96,16 +96,10 @@ def _of_partners(task: Task) -> tuple[Closing, ...]:
 
 def _of_window(task: Task) -> tuple[Closing, ...]:
     (source,) = task.inputs
-    if isinstance(source, StreamInput) and source.closing is not None:
-        closer, alias = CloseKeys.of(source.closing), source.alias
-    elif isinstance(source, Task) and isinstance(source.operator, ReadOpen):
-        (below,), alias = source.inputs, source.operator.alias
-        assert isinstance(below, Task)
-        assert isinstance(below.operator, CloseKeys)
-        closer = below.operator
-    else:
+    if not isinstance(source, StreamInput) or source.closing is None:
         return ()
-    columns = tuple(alias + key.removeprefix(closer.stream) for key in closer.keys)
+    closer = CloseKeys.of(source.closing)
+    columns = tuple(source.alias + key.removeprefix(closer.stream) for key in closer.keys)
     for name, key in zip(columns, closer.keys, strict=True):
         place = task.columns.get_field_index(name)
         kind = closer.columns.field(key).type

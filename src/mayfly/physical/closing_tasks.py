@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
-from mayfly.kernels.closed_keys import CloseKeys, ReadOpen
 from mayfly.kernels.interval import Interval
+from mayfly.kernels.key_ends import CloseKeys, ReadOpen
 from mayfly.patterns.propagation import unbounded
 from mayfly.physical.program import Source, StreamInput, Task, stream_input
 from mayfly.physical.shared_program import ClockGroup, SharedProgram, digest, fingerprint

@@ -17,7 +17,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from mayfly.kernels.closed_keys import CloseKeys
 from mayfly.kernels.delta import ID, OWNER
 from mayfly.kernels.operator import Moving, Operator
 from mayfly.kernels.outputs import Sent
@@ -55,14 +54,14 @@ def stage_tasks(
     """The program cut into stages, and its tasks in the order of their numbers; queries over the
     same panes answered ``together``."""
     joined = joint(program) if together else JointProgram(program, {})
-    stager = _Stager(replace(joined, program=with_closed_keys(joined.program)))
+    stager = _Stager(joined)
     return stager.result(), tuple(task for task in stager.order if task in stager.stage)
 
 
 class _Stager:
     def __init__(self, together: JointProgram) -> None:
-        self.program, self.shares = together.program, together.shares
-        program = self.program
+        self.written, self.shares = together.program, together.shares
+        program = self.program = with_closed_keys(self.written)
         self.order = program.tasks()
         groups = [member.group for member in program.members]
         self.groups = tuple(dict.fromkeys([*groups, *program.groups.values()]))
@@ -111,29 +110,29 @@ class _Stager:
     def _closed(self, renumbered: dict[Task, int]) -> Iterator[ClosedStream]:
         """What closes keys, and which states forget these: those that lie beside it."""
         closers = {
-            task: task.operator.stream
+            task: source.stream
             for task in renumbered
-            if isinstance(task.operator, CloseKeys)
+            for source in task.inputs
+            if isinstance(source, StreamInput) and source.closing is not None
         }
-        if not closers:
-            return
         places = {(self.program.groups[task], name): task for task, name in closers.items()}
+        named = {self.program.names[task]: task for task in renumbered}
         forgetful: dict[Task, list[StagedForgetting]] = {task: [] for task in closers}
-        for state in forgetful_states(renumbered):
-            group = self.program.groups[state.task]
+        for state in forgetful_states(self.written.tasks()) if closers else ():
+            task = named[self.written.names[state.task]]
+            group = self.program.groups[task]
             needed = [places[group, closing.stream] for closing in state.closings]
-            if all(self.stage[closer] == self.stage[state.task] for closer in needed):
+            if all(self.stage[closer] == self.stage[task] for closer in needed):
                 by = tuple(
                     (renumbered[closer], closing)
                     for closer, closing in zip(needed, state.closings, strict=True)
                 )
-                forgetting = StagedForgetting(renumbered[state.task], state.parts, by)
-                forgetful[needed[0]].append(forgetting)
-        told = set[str]()
+                forgetful[needed[0]].append(StagedForgetting(renumbered[task], state.parts, by))
+        counted = set[str]()
         for task, states in forgetful.items():
             stream = closers[task]
-            yield ClosedStream(renumbered[task], stream, stream not in told, tuple(states))
-            told.add(stream)
+            yield ClosedStream(renumbered[task], stream, stream not in counted, tuple(states))
+            counted.add(stream)
 
     def _answer(self, member: Member, renumbered: dict[Task, int]) -> StagedAnswer:
         standing, sent = self._standing(member.program.answer), member.program.sent

@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 
 from mayfly.errors import InvalidSetting
-from mayfly.kernels.closed_keys import ClosedKeys, CloseKeys
 from mayfly.kernels.interval import Interval
 from mayfly.kernels.kept_rows import KeptRows
+from mayfly.kernels.key_ends import ClosedKeys, CloseKeys
 from mayfly.kernels.lifetime_rows import RowRun, chosen, whole
 from mayfly.physical.closing_keys import Closing
 

@@ -20,10 +20,10 @@ import pyarrow.compute as pc
 
 from mayfly.display import counted, html_table, one_line
 from mayfly.errors import BadInput, InvalidSetting
-from mayfly.kernels.closed_keys import ClosedKeys, CloseKeys
 from mayfly.kernels.codes import buckets
 from mayfly.kernels.delta import END, ID, SEEN, SEEN_END, Delta, concatenated, united, with_numbers
 from mayfly.kernels.interval import Interval
+from mayfly.kernels.key_ends import ClosedKeys, CloseKeys
 from mayfly.kernels.lifetime_rows import chosen, numbers
 from mayfly.kernels.operator import Moving
 from mayfly.kernels.outputs import seen

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from math import inf, prod
 
-from mayfly.kernels.closed_keys import ReadOpen
 from mayfly.kernels.operator import Holding, Moving
 from mayfly.kernels.operator import Operator as Kernel
 from mayfly.optimizer.estimates import DEFAULT_PARTITIONS, SECOND, Flow, row_bytes
@@ -76,6 +75,7 @@ class _Picture:
         self.drawn: dict[int, ExplainedOperator] = {}
         self.feeds = {feed.task: feed for feed in self.stages.feeds}
         self.links = {(link.consumer, link.side): link for link in self.stages.links}
+        self.closers = {(closed.task,) for closed in self.stages.closed}
         self.readers: dict[int, Kernel] = {}
         for reader in self.stages.tasks:
             if reader.operator.keyed:
@@ -122,11 +122,9 @@ class _Picture:
 
     def task(self, number: int) -> ExplainedOperator:
         """One that several others read is the same in each of them. To name columns is no task."""
-        staged = self.stages.tasks[number]
-        if isinstance(staged.operator, ReadOpen):
-            (below,) = staged.local
-            assert below is not None
-            return self.task(below)
+        below = self.stages.tasks[number].local[:1]
+        if below in self.closers:
+            return self.task(below[0])
         if number not in self.drawn:
             self.drawn[number] = self._task(number)
         return self.drawn[number]

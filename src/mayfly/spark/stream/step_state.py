@@ -22,9 +22,9 @@ from mayfly.checkpoint.operator_state import (
 )
 from mayfly.checkpoint.result_log import LOG
 from mayfly.checkpoint.state_erasure import without_expired
-from mayfly.kernels.closed_keys import ClosedKeys
 from mayfly.kernels.delta import Delta, with_numbers
 from mayfly.kernels.interval import Interval
+from mayfly.kernels.key_ends import ClosedKeys
 from mayfly.lifetime import NEVER
 from mayfly.physical.stages import ClosedStream, StagedProgram, StagedTask
 from mayfly.runtime.closed_keys import forget
