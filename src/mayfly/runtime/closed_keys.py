@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +15,7 @@ from mayfly.kernels.kept_rows import KeptRows
 from mayfly.kernels.key_ends import ClosedKeys, CloseKeys
 from mayfly.kernels.lifetime_rows import RowRun, chosen, whole
 from mayfly.physical.closing_keys import Closing
+from mayfly.plan.stream_joins import Stream
 
 Closers = Mapping[str, CloseKeys]
 """By stream with punctuations: what closes its keys."""
@@ -77,3 +78,14 @@ def check_newcomer(query: str, stream: str, definition: Any) -> None:
             "take later rows of these for rows in time",
             "run it with a checkpoint of its own, where the stream is read from its beginning on",
         )
+
+
+def check_erasable(streams: Iterable[Stream]) -> None:
+    """Refuse streams that close keys where bytes must go with their rows."""
+    for stream in streams:
+        if stream.punctuation is not None:
+            raise InvalidSetting(
+                f"a note stays of each key that PUNCTUATION of {stream.name} closes, but an "
+                "archive that the query feeds promises PHYSICAL WITHIN: they would never go",
+                "declare the stream without PUNCTUATION, or the archive without PHYSICAL",
+            )

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
+import pyarrow as pa
 import pytest
 
 from mayfly import LocalSession
 from mayfly.cql import CqlError, parse
-from mayfly.errors import BadInput
+from mayfly.errors import BadInput, InvalidSetting
+from mayfly.plan.catalog import StreamDefinition
+from mayfly.plan.stream_joins import Stream
+from mayfly.runtime.closed_keys import check_erasable
 
 COLUMNS = "(ts BIGINT, k BIGINT, v BIGINT) TIMESTAMP BY ts"
 KEYS = 200
@@ -128,3 +133,12 @@ def test_a_key_of_two_columns_closes_no_other_with_one_of_them() -> None:
     counts = {(row["k"], abs(row["x"])): row["n"] for row in by_both.snapshot().to_pylist()}
     assert counts == {("a", 0.0): 1, ("a", 1.0): 2, ("b", 0.0): 1}
     assert {row["k"]: row["n"] for row in by_one.snapshot().to_pylist()} == {"a": 3, "b": 1}
+
+
+def test_notes_of_keys_are_refused_beside_promises_to_erase() -> None:
+    closing = session_with().catalog.lookup("o")
+    assert isinstance(closing, StreamDefinition)
+    plain = Stream("p", pa.schema([("ts", pa.int64())]))
+    check_erasable([plain])
+    with pytest.raises(InvalidSetting, match="PUNCTUATION of o closes, but an archive"):
+        check_erasable([plain, replace(plain, name="o", punctuation=closing.punctuation)])

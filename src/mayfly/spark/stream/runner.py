@@ -35,6 +35,7 @@ from mayfly.kernels.interval import Interval
 from mayfly.lifetime import MIN_TIME
 from mayfly.pipeline.commands import Commands
 from mayfly.runtime.clock import Clocks
+from mayfly.runtime.closed_keys import check_erasable
 from mayfly.runtime.max_gap import Limits
 from mayfly.runtime.relation_log import Changing
 from mayfly.spark.io.sinks import Sink, Unfinished
@@ -437,20 +438,15 @@ class Runner:
 
     def check_dead_letters(self) -> None:
         """Refuse to keep dead letters or keys of rows whose bytes an archive promises to erase."""
-        kept = [stream for stream in self._streams if stream.dead_letter is not None]
-        if kept and any(True for _ in self.promises()):
+        if not any(True for _ in self.promises()):
+            return
+        if kept := [stream for stream in self._streams if stream.dead_letter is not None]:
             raise InvalidSetting(
                 f"dead letters of stream {kept[0].name} are kept in {kept[0].dead_letter}, but an "
                 "archive that the query feeds promises PHYSICAL WITHIN: they would never go",
                 "run it without dead letters, or give the archive a contract without PHYSICAL",
             )
-        closing = [stream for stream in self._streams if stream.punctuation is not None]
-        if closing and any(True for _ in self.promises()):
-            raise InvalidSetting(
-                f"a note stays of each key that PUNCTUATION of {closing[0].name} closes, but an "
-                "archive that the query feeds promises PHYSICAL WITHIN: they would never go",
-                "declare the stream without PUNCTUATION, or the archive without PHYSICAL",
-            )
+        check_erasable(self._streams)
 
     # -- after the commit ------------------------------------------------------------------
 
