@@ -60,7 +60,7 @@ def test_what_is_read_comes_first_and_nothing_is_kept(checkpoint: Path, sql: str
 def test_other_forms(checkpoint: Path) -> None:
     explained = mayfly.open(checkpoint).explain(SQL[0])
     assert isinstance(explained, OneTimeExplanation)
-    assert str(explained) == explained.__rich__() == explained.text()
+    assert str(explained) == explained.__rich__().plain == explained.text()
     assert explained.query[:50] in repr(explained)
     assert "recent.user = &#x27;ann&#x27;" in explained._repr_html_()
     values = json.loads(explained.json())
