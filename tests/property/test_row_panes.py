@@ -332,6 +332,9 @@ def test_explain_says_which_panes_of_rows_are_kept_or_why_none() -> None:
         query.format(30, ""): "synopsis of 7 panes of 10 and 20 rows by s.g",
         query.format(1, ""): "rows and no panes: a pane of one row is no fewer than rows",
         query.format(10, "").replace("SUM(k)", "LAST(v)"): "needs every value",
+        query.format(10, "").replace("[ROWS 100", "[PARTITION BY g ROWS 100"): (
+            "rows and no panes: n rows of a partition may begin with any of its rows"
+        ),
     }
     for text, words in said.items():
         assert words in str(session.explain(text)), text

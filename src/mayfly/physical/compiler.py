@@ -30,6 +30,7 @@ from mayfly.physical.shared_program import with_equal_tasks_once
 from mayfly.physical.slides import (
     in_panes,
     outer_slide,
+    partitions_slid,
     rows_because,
     runnable,
     slid_join,
@@ -338,6 +339,8 @@ class _Compiler:
             rows_because = self.rows_because or why
             if not rows_because:
                 return self._paned(labelled, node, rows)
+        elif partitions_slid(node):
+            rows_because = "n rows of a partition may begin with any of its rows"
         elif slid_join(node) is not None and not self.serve:
             from mayfly.physical.join_pane_plan import JoinCompiler, join_obstacle
 

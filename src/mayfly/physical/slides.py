@@ -19,7 +19,7 @@ from mayfly.plan.logical_operators import (
     SubqueryWindow,
 )
 from mayfly.plan.strategy import Strategy
-from mayfly.plan.window_kinds import Range, RowsWindow, Slide, Window
+from mayfly.plan.window_kinds import PartitionRows, Range, RowsWindow, Slide, Window
 
 
 def outer_slide(plan: Node) -> Slide | None:
@@ -103,6 +103,13 @@ def slid_rows(node: GroupAggregate) -> RowsWindow | None:
     if not isinstance(window, RowsWindow) or window.slide is None or not window.slide.rows:
         return None
     return window
+
+
+def partitions_slid(node: GroupAggregate) -> bool:
+    """Whether it is over the latest rows of each partition, which move by rows of the stream."""
+    window = _window_below(node)
+    by_rows = window is not None and window.slide is not None and bool(window.slide.rows)
+    return by_rows and isinstance(window, PartitionRows)
 
 
 def _window_below(node: GroupAggregate) -> Window | None:

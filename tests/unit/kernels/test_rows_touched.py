@@ -68,6 +68,10 @@ FORMS = {
     "aggregates of users": f"SELECT k, extent(x) AS a FROM {S} GROUP BY k",
     "aggregates of users that take back": f"SELECT k, dot(x, k) AS a FROM {S} GROUP BY k",
     "aggregates of users over all rows": f"SELECT extent(x) AS a, dot(x, k) AS b FROM {S}",
+    "rows that move one by one": "SELECT k, SUM(x) AS c, MAX(x) AS m "
+    "FROM s [ROWS {0} SLIDE 1 ROWS] GROUP BY k",
+    "rows of a partition that move by rows": "SELECT k, SUM(x) AS c, MAX(x) AS m "
+    "FROM s [PARTITION BY k ROWS 3 SLIDE 10 ROWS] GROUP BY k",
     "left join with a relation": f"SELECT s.k, r.b FROM {S} LEFT JOIN r ON s.k = r.a",
     "left join with an NRR": f"SELECT s.k, n.b FROM {S} LEFT JOIN n ON s.k = n.a",
 }
