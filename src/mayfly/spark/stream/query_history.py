@@ -113,7 +113,7 @@ def settle(
     came = frozenset(name for name in register.added if register.since[name] is not None)
     for name in sorted(came):
         for stream in runner.dataflow.streams:
-            if stream.name in register.queries[name]["streams"]:
+            if stream.name in register.queries[name].get("streams", ()):
                 check_newcomer(name, stream.name, stream)
     if came and base.properties["batch"] >= 0:
         edited = _edited(base, edits)
