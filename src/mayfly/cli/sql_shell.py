@@ -69,10 +69,11 @@ class SqlShell:
             return True
         began = time.perf_counter()
         try:
-            if text.startswith("\\"):
-                self._run_command(*text[1:].rstrip(";").split(maxsplit=1))
-            else:
-                for statement in statement_texts(text):
+            # What stands behind a command belongs to it.
+            for statement in [text] if text.startswith("\\") else statement_texts(text):
+                if statement.startswith("\\"):
+                    self._run_command(*statement[1:].rstrip(";").split(maxsplit=1))
+                else:
                     self._run_statement(statement)
         except (MayflyError, OSError) as error:
             (self.warn or self.echo)(str(error))

@@ -95,6 +95,7 @@ def test_rows_without_a_time_are_left_out_and_told(tmp_path: Path) -> None:
 def test_columns_of_whatever_there_is(tmp_path: Path, checkpoint: Path) -> None:
     columns = ["column  type", "user    STRING", "page    STRING"]
     assert typed(checkpoint, "\\d fresh") == columns
+    assert typed(checkpoint, "SELECT COUNT(*) AS n FROM people; \\d fresh")[3:] == columns
     declared = "CREATE RELATION `two words` (s STRUCT<Aa: BIGINT>, k BIGINT) KEY k;"
     assert typed(None, declared, "\\d two words")[1:] == [
         "column  type", "s       struct<Aa:bigint>", "k       BIGINT",
