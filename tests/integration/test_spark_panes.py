@@ -5,8 +5,10 @@ Every answer is compared with DuckDB over the rows that its refresh shows.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from random import Random
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
@@ -77,12 +79,26 @@ class Killed(Exception):
     """Stands for the death of the driver."""
 
 
+def compared_since(runs: dict[str, QueryRun], queries: dict[str, Query], rows: list[Any]) -> None:
+    """Those that came later, since each says that it is whole."""
+    stored = next(iter(runs.values())).runner.repository.current().properties["queries"]
+    last = max(row["ts"] for row in rows)
+    for name, query in queries.items():
+        since = max(stored[name]["since"], stored[name]["whole_from"])
+        for instant in range(since, last + 1, max(1, (last - since) // 3)):
+            expected = oracle(query, rows, instant)
+            assert shown(lifetimes(runs[name]), instant) == expected, (query.cql, instant, since)
+
+
 def check(
-    spark: SparkSession, folder: Path, seed: int, count: int, kills: pytest.MonkeyPatch
-) -> dict[str, QueryRun]:
+    spark: SparkSession, folder: Path, seed: int, count: int, kills: pytest.MonkeyPatch,
+    come: int = 0,
+) -> dict[str, QueryRun]:  # fmt: skip
+    """With queries that ``come``, and as many that go, after the death."""
     rng = Random(seed)
     queries, batches = queries_of(rng, count), random_batches(rng, 3, (40, 60))
-    return check_queries(spark, folder, queries, batches, kills)
+    later = {f"late_{name}": query for name, query in queries_of(rng, come).items()}
+    return check_queries(spark, folder, queries, batches, kills, later)
 
 
 def check_queries(
@@ -91,8 +107,10 @@ def check_queries(
     queries: dict[str, Query],
     batches: list[list[dict[str, Any]]],
     kills: pytest.MonkeyPatch,
+    later: Mapping[str, Query] = MappingProxyType({}),
 ) -> dict[str, QueryRun]:
-    """A part of the input, a death before its second batch is committed, the rest of it."""
+    """A part of the input, a death before its second batch is committed, the rest of it: without
+    the last queries, as many as come ``later``."""
     texts = {name: query.cql for name, query in queries.items()}
     recorded(folder, batches[:2])
     begun, reached = session_of(spark, folder).queries(**texts), list[str]()
@@ -109,15 +127,18 @@ def check_queries(
         with pytest.raises(Killed):
             runs["q0"].await_done(1200)
     recorded(folder, batches[2:], 2)
+    stay = dict(list(queries.items())[: len(queries) - len(later)])
+    texts = {name: query.cql for name, query in (stay | dict(later)).items()}
     runs = run_over(session_of(spark, folder).queries(**texts), folder / "ck", ends=True)
-    compared(runs, queries, admitted(batches))
+    compared(runs, stay, admitted(batches))
+    compared_since(runs, dict(later), admitted(batches))
     return runs
 
 
 def test_twenty_queries_answer_from_panes_that_spark_makes(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    runs = check(spark, tmp_path, 5, 20, monkeypatch)
+    runs = check(spark, tmp_path, 9, 20, monkeypatch)
     dataflow = runs["q0"].runner.dataflow
     (panes,) = dataflow.panes
     assert len(panes.feeds) < 20, "no two queries share panes"
@@ -225,7 +246,8 @@ def test_panes_of_other_predicates_answer_after_a_death(
 def test_240_queries_answer_from_panes_that_spark_makes(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    check(spark, tmp_path, 6, 240, monkeypatch)
+    """Forty of them go after the death, and forty others come."""
+    check(spark, tmp_path, 6, 240, monkeypatch, come=40)
 
 
 EIGHT_GROUPS: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (

@@ -13,10 +13,11 @@ Cost: O(tasks of the program); no row is read here.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mayfly.checkpoint.awaited_rows import AwaitedRow, RowCount
+from mayfly.checkpoint.reader_history import Entrance, WindowReading
 from mayfly.checkpoint.row_history import (
     PaneUse,
     first_pane,
@@ -28,7 +29,7 @@ from mayfly.kernels.delta import column_name
 from mayfly.kernels.operator import Copy
 from mayfly.kernels.pane_edges import reach_of
 from mayfly.lifetime import MIN_TIME, NEVER
-from mayfly.physical.shared_program import described
+from mayfly.physical.shared_program import ClockGroup, described
 from mayfly.physical.stages import (
     Feed,
     StagedAnswer,
@@ -133,6 +134,8 @@ class StoredHistory:
     """Per newcomer: the instant from which its answers are whole."""
     awaited: Mapping[str, tuple[AwaitedRow, ...]]
     """Per newcomer: the rows with which they are, where no instant is known."""
+    entering: Mapping[str, Entrance]
+    """Per task that is answered together: the newcomers among its readers."""
 
 
 def history_of(
@@ -167,14 +170,21 @@ def history_of(
             start = max(access.needed_from(earliest), best.known_from)
             fillings.append(Filling(access, best, start))
     began = _began(stages, fillings)
-    for reader in stages.tasks:
-        if reader.operator.reads and reader.group in groups:
-            beginnings[reader.name] = panes_known_from(stages, reader, groups, kept)
-            clock = kept.clocks.of(stages.groups[reader.group].streams).query
-            reach = max(map(reach_of, reader.operator.reads))
-            start = max(clock - reach, beginnings[reader.name])
-            if start < clock:
-                began[reader.group] = min(began.get(reader.group, NEVER), start)
+    newcomers_groups = {stages.groups[number] for number in groups}
+    readings = WindowReading.all_of(stages)
+    entering: dict[str, Entrance] = {}
+    for reading in readings:
+        if reading.group not in newcomers_groups:
+            continue
+        since = panes_known_from(stages, reading, readings, newcomers_groups, kept)
+        beginnings[reading.key] = max(since, beginnings.get(reading.key, MIN_TIME))
+        clock = kept.clocks.of(reading.group.streams).query
+        start = max(clock - reach_of(reading.window), beginnings[reading.key])
+        if start < clock:
+            number = stages.groups.index(reading.group)
+            began[number] = min(began.get(number, NEVER), start)
+            if reading.reader is not None:
+                _enter(entering, reading, start)
     rows = _rows_found(stages, groups, kept, began, beginnings)
     whole, awaited = dict[str, int](), dict[str, tuple[AwaitedRow, ...]]()
     for answer in stages.answers:
@@ -183,7 +193,7 @@ def history_of(
             below = (task.name for task in tasks_of(stages, answer))
             waits = tuple(row for name in below if (row := rows.get(name)) is not None)
             awaited |= {answer.query: waits} if waits else {}
-    return StoredHistory(tuple(fillings), began, beginnings, whole, awaited)
+    return StoredHistory(tuple(fillings), began, beginnings, whole, awaited, entering)
 
 
 def _rows_found(
@@ -218,39 +228,46 @@ def _rows_found(
     return rows
 
 
+def _enter(entering: dict[str, Entrance], reading: WindowReading, start: int) -> None:
+    assert reading.reader is not None
+    before = entering.get(reading.task.name, Entrance(start, frozenset()))
+    readers = before.readers | {reading.reader}
+    entering[reading.task.name] = Entrance(min(before.began, start), readers)
+
+
 def panes_known_from(
-    stages: StagedProgram, reader: StagedTask, newcomers: Collection[int], kept: KeptHistory
+    stages: StagedProgram,
+    reading: WindowReading,
+    readings: Sequence[WindowReading],
+    newcomers: Collection[ClockGroup],
+    kept: KeptHistory,
 ) -> int:
     """Since when a newcomer knows all rows of the panes that others have kept for themselves.
 
     Another reader of them says since when there are the edges and numbers that it uses, as far
     back as its own window reaches; what none of them uses there is only in rows that come now.
     """
-    stores = [number for number in reader.local if number is not None]
-    return max(_store_known_from(stages, reader, store, newcomers, kept) for store in stores)
+    stores = [number for number in reading.task.local if number is not None]
+    others = [other for other in readings if other.group not in newcomers]
+    return max(_store_known_from(reading, store, others, kept) for store in stores)
 
 
 def _store_known_from(
-    stages: StagedProgram,
-    reader: StagedTask,
-    store: int,
-    newcomers: Collection[int],
-    kept: KeptHistory,
+    reading: WindowReading, store: int, others: Sequence[WindowReading], kept: KeptHistory
 ) -> int:
-    (window,), streams = reader.operator.reads, stages.groups[reader.group].streams
+    streams = reading.group.streams
     clock = kept.clocks.of(streams).query
-    others = []
-    for other in stages.tasks:
-        if store not in other.local or other.group in newcomers:
-            continue
-        begun = MIN_TIME if stages.groups[other.group].since is None else NEVER
-        since = kept.known_from.get(other.name, begun)
-        others += [PaneUse(w, other.operator.numbers_read, since) for w in other.operator.reads]
+    users = []
+    for other in others:
+        if store in other.task.local:
+            begun = MIN_TIME if other.group.since is None else NEVER
+            since = kept.known_from.get(other.key, begun)
+            users.append(PaneUse(other.window, other.task.operator.numbers_read, since))
     # Rows up to the largest are in panes that are cut as they were.
     arrived = kept.clocks.largest.get(streams[0])
     fresh = MIN_TIME if arrived is None else arrived + 1
-    asked = PaneUse(window, reader.operator.numbers_read, MIN_TIME)
-    return min(panes_known_since(asked, others, clock), fresh)
+    asked = PaneUse(reading.window, reading.task.operator.numbers_read, MIN_TIME)
+    return min(panes_known_since(asked, users, clock), fresh)
 
 
 def _began(stages: StagedProgram, fillings: list[Filling]) -> dict[int, int]:
@@ -275,11 +292,12 @@ def _whole_from(
         for feed in feeds_of(stages, answer)
         if feed in accesses
     ]
-    for task in tasks_of(stages, answer):
-        known_since = beginnings.get(task.name, MIN_TIME)
-        if task.operator.reads and known_since > MIN_TIME:
-            reach = max(map(reach_of, task.operator.reads))
-            instants.append(min(known_since + reach - 1, NEVER))
+    tasks = {task.number for task in tasks_of(stages, answer)}
+    for reading in WindowReading.all_of(stages):
+        other = answer.share is not None and reading.reader != answer.share.reader
+        known_since = beginnings.get(reading.key, MIN_TIME)
+        if reading.task.number in tasks and not other and known_since > MIN_TIME:
+            instants.append(min(known_since + reach_of(reading.window) - 1, NEVER))
     latest = max(instants, default=MIN_TIME)
     if MIN_TIME < latest < NEVER:
         latest = min(latest + _looks_back(answer), NEVER)

@@ -2,7 +2,8 @@
 
 Idea (thesis 8.3.3, SS4): panes of tcp and of udp are, together, those of tcp or udp; those of tcp
 or udp without those of udp are those of tcp. What the queries that keep these have just found for
-an equal window is taken from them (CS6). Rows to be taken out again have their totals below zero; a
+an equal window is taken from them (CS6); extremes are put together of what they have scanned (CS7,
+cover_extremes.py). Rows to be taken out again have their totals below zero; a
 group is there while its rows, counted so, are more than none.
 Invariant: results are those of panes of its own. Cost: as in pane_groups.py, for each of the panes.
 """
@@ -10,7 +11,7 @@ Invariant: results are those of panes of its own. Cost: as in pane_groups.py, fo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 
 import numpy as np
@@ -18,12 +19,18 @@ import pyarrow as pa
 
 from mayfly.arrays import compute as pc
 from mayfly.arrays.order import Int64s, stable_order
+from mayfly.kernels.aggregate_steps import Aggregator
+from mayfly.kernels.cover_extremes import CoverExtreme, Prefixes
 from mayfly.kernels.delta import Delta, concatenated, taken
+from mayfly.kernels.dominance import EXTREMES
 from mayfly.kernels.group_events import Events
 from mayfly.kernels.lifetime_rows import CODE, numbers, whole
 from mayfly.kernels.operator import StateKey
 from mayfly.kernels.pane_groups import Extent, PaneGroups
+from mayfly.kernels.pane_store import PaneRows
+from mayfly.lifetime import MIN_TIME
 from mayfly.plan.expressions import Column, Expression
+from mayfly.plan.window_kinds import Cumulative
 from mayfly.storage.segment import EXP, TS
 
 _ROWS = "_rows"
@@ -37,6 +44,19 @@ class CoveredGroups(PaneGroups):
 
     plus: int = 1
     rows: Column | None = None
+    prefixes: Prefixes | None = field(default=None, compare=False)
+    """In a step: what its extremes are put together of."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.prefixes is not None:
+            made = tuple(map(self._of_prefixes, self._aggregators))
+            object.__setattr__(self, "_aggregators", made)
+
+    def _of_prefixes(self, made: Aggregator) -> Aggregator:
+        if made.call.function not in EXTREMES:
+            return made
+        return CoverExtreme(made.call, True, (), prefixes=self.prefixes)
 
     @staticmethod
     def of(groups: PaneGroups, plus: int, rows: Column | None) -> CoveredGroups:
@@ -59,6 +79,28 @@ class CoveredGroups(PaneGroups):
         return "it puts panes of several predicates together"
 
     # ── steps ─────────────────────────────────────────────────────────────────────────────
+
+    def _reading(self, extent: Extent, inputs: Sequence[Delta], events: Events) -> PaneGroups:
+        """Extremes of what others have scanned, if that is less than all panes of the window."""
+        panes = tuple(part for part in inputs[: self.plus] if isinstance(part, PaneRows))
+        if not self.is_combined or not all(part.scans for part in panes):
+            return self
+        held = sum(part.count_between(*extent.shown_before) for part in panes)
+        depth = 1 + held // (len(panes) * len(events.codes))
+        blocks = len(panes) * len(events.last_of_instant) * 2 * depth.bit_length()
+        if blocks >= held:
+            return self
+        return replace(self, prefixes=Prefixes(panes, self._range.duration, extent.floor(MIN_TIME)))
+
+    @property
+    def is_combined(self) -> bool:
+        asked = any(call.function in EXTREMES for call in self.calls)
+        return asked and self.saves_prefixes and not isinstance(self.window, Cumulative)
+
+    @property
+    def _lays_out(self) -> bool:
+        plays = (made for made in self._aggregators if not isinstance(made, CoverExtreme))
+        return any(made.way.play for made in plays)
 
     def _changes(self, extent: Extent, inputs: Sequence[Delta]) -> tuple[pa.Table, pa.Table]:
         parts = [super(CoveredGroups, self)._changes(extent, [panes]) for panes in inputs]

@@ -10,22 +10,34 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
 
+from mayfly.arrays import compute as pc
 from mayfly.arrays.order import Int64s
+from mayfly.kernels.aggregate_steps import Aggregator
 from mayfly.kernels.delta import Delta, with_numbers
+from mayfly.kernels.group_events import Events
+from mayfly.kernels.holistic import AggregateUpkeep, Versions
 from mayfly.kernels.interval import Interval
 from mayfly.kernels.join_panes import JoinPaneRows, JoinWindows
 from mayfly.kernels.lifetime_rows import Bools, chosen, numbers
+from mayfly.kernels.moment_parts import MomentParts, PartSlots
 from mayfly.kernels.operator import StateKey
+from mayfly.kernels.pane_aggregates import ROUNDED, PaneSpread
 from mayfly.kernels.pane_groups import Extent, PaneGroups, stored_name
 from mayfly.kernels.pane_readers import PaneReaders
 from mayfly.lifetime import MIN_TIME, NEVER
-from mayfly.plan.expressions import Column
+from mayfly.plan.expressions import Column, Expression, Literal
+from mayfly.plan.logical_operators import AggregateCall
+from mayfly.plan.types import BIGINT
 from mayfly.plan.window_kinds import Range
 from mayfly.storage.segment import EXP, TS
+
+LEAVES = "_leaves"
+"""When a row leaves, where that is asked for."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +51,12 @@ class JoinGroups(PaneGroups):
     results: Column | None = None
     one_scan: bool = field(default=True, compare=False)
     """Whether what is kept is laid out once for readers of all lengths (CS5)."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        made = (LeavingSpread(m.call, True, ()) if isinstance(m, PaneSpread) else m
+                for m in self._aggregators)  # fmt: skip
+        object.__setattr__(self, "_aggregators", tuple(made))
 
     def state_key(self) -> StateKey:
         parts = {name: part for name, part in super().state_key().parts if name != "counts"}
@@ -67,7 +85,7 @@ class JoinGroups(PaneGroups):
     def answers_alone(self) -> bool:
         return False
 
-    def joint(self, windows: tuple[Range, ...]) -> PaneReaders | None:
+    def joint(self) -> PaneReaders | None:
         return None
 
     # ── steps ─────────────────────────────────────────────────────────────────────────────
@@ -115,10 +133,52 @@ class JoinGroups(PaneGroups):
         counted: Int64s = numbers(rows, stored_name(self.results))[order]
         return counted
 
+    def _counted(self, rows: pa.Table, parts: Sequence[Int64s], order: Int64s) -> dict[str, Int64s]:
+        leaves = {LEAVES: parts[2]} if self._spreads else {}
+        return super()._counted(rows, parts, order) | leaves
+
+    @property
+    def _spreads(self) -> bool:
+        return any(isinstance(made, LeavingSpread) for made in self._aggregators)
+
+    @cached_property
+    def _arguments(self) -> tuple[tuple[str, Expression], ...]:
+        leaves = ((LEAVES, Literal(1, BIGINT)),) if self._spreads else ()
+        return (*leaves, *super()._arguments)
+
     @property
     def numbers_read(self) -> tuple[str, ...]:
         assert self.results is not None
         return tuple(dict.fromkeys((*super().numbers_read, stored_name(self.results))))
+
+
+@dataclass(frozen=True)
+class LeavingSpread(Aggregator):
+    """VAR and STDDEV of join results, which do not leave in the order in which they come."""
+
+    @property
+    def way(self) -> AggregateUpkeep:
+        why = "of results that leave together moments are merged, and those of all in a tree"
+        return AggregateUpkeep("moments by when they leave", f"{why}; {ROUNDED}", _play_leaving)
+
+
+def _play_leaving(
+    call: AggregateCall, events: Events, versions: Versions, argument: str
+) -> pa.Array:
+    before, group = versions.alive_before, events.group_of_event
+    fresh = events.values(argument)
+    held = MomentParts.of_structs(before.values(argument, fresh.type))
+    leaves = _numbers(before.values(LEAVES, pa.int64())), _numbers(events.values(LEAVES))
+    slots = PartSlots.of(before.owner, leaves[0], group, leaves[1], len(events.codes))
+    parts = MomentParts.of_structs(fresh)
+    played = held.until(slots, parts, events.sign, events.last_of_instant)
+    spare = 1 if call.function.endswith("_samp") else 0
+    return played.spreads(call.function.startswith("stddev"), spare)
+
+
+def _numbers(values: pa.Array) -> Int64s:
+    filled: Int64s = pc.fill_null(values, 0).to_numpy(zero_copy_only=False)
+    return np.ascontiguousarray(filled)
 
 
 def shown_before(start: Int64s, end: Int64s, began: int) -> Bools:

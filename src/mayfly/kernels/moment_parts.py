@@ -69,18 +69,64 @@ class MomentParts:
             return MomentParts(total, base + centre, distances)
 
     def between(self, first: Int64s, last: Int64s) -> MomentParts:
-        """Those of the parts from ``first`` to before ``last``, both of which never fall."""
+        """Those of the parts from ``first`` to before ``last``: a queue, and where one of these
+        falls, another one."""
         count, mean, squares = np.zeros((3, len(first)))
         parts = (self.count, self.mean, self.squares)
         counts, means, distances = (np.ascontiguousarray(part) for part in parts)
         _play_queue(counts, means, distances, first, last, count, mean, squares)
         return MomentParts(count, mean, squares)
 
+    def until(
+        self, slots: PartSlots, events: MomentParts, sign: Int64s, last: Int64s
+    ) -> MomentParts:
+        """Those of what is there after each of the ``last`` events: these parts are there before
+        the first one, each event brings one, or empties its slot."""
+        nodes = np.zeros((3, 2 * int(slots.starts[-1])))
+        played = np.zeros((3, len(last)))
+        _play_slots(
+            np.array([self.count, self.mean, self.squares]), slots.held,
+            np.array([events.count, events.mean, events.squares]), slots.events,
+            sign, slots.starts, slots.group_of_event, last, nodes, played,
+        )  # fmt: skip
+        return MomentParts(played[0], played[1], played[2])
+
     def spreads(self, root: bool, spare: int) -> pa.Array:
         """Variances, or their roots; NULL without values beside those to ``spare``."""
         with np.errstate(invalid="ignore"):
             values = self.squares / np.maximum(self.count - spare, 1)
             return pa.array(np.sqrt(values) if root else values, mask=self.count <= spare)
+
+
+@dataclass(frozen=True)
+class PartSlots:
+    """Where parts lie that leave together: slots of groups, one group's behind the other's."""
+
+    starts: Int64s
+    """Where those of each group begin, and the end."""
+    held: Int64s
+    events: Int64s
+    """The slot of each part that is there before, and of each event."""
+    group_of_event: Int64s
+
+    @staticmethod
+    def of(
+        owner: Int64s, leaves: Int64s, group_of_event: Int64s, event_leaves: Int64s, groups: int
+    ) -> PartSlots:
+        """By the group of parts and events, and the instant at which each leaves."""
+        group = np.concatenate([owner, group_of_event])
+        instant = np.concatenate([leaves, event_leaves])
+        order = np.lexsort((instant, group))
+        new = np.ones(len(order), np.int64)
+        sorted_group, sorted_instant = group[order], instant[order]
+        new[1:] = (sorted_group[1:] != sorted_group[:-1]) | (
+            sorted_instant[1:] != sorted_instant[:-1]
+        )
+        slot = np.empty(len(order), np.int64)
+        slot[order] = np.cumsum(new) - 1
+        sizes = np.bincount(sorted_group[new == 1], minlength=groups)
+        starts = np.append(0, np.cumsum(sizes)).astype(np.int64)
+        return PartSlots(starts, slot[: len(owner)], slot[len(owner) :], group_of_event)
 
 
 @compiled()
@@ -108,7 +154,8 @@ def _play_queue(
     n, m, d = 0.0, 0.0, 0.0
     for version in range(len(first)):
         low, high = first[version], last[version]
-        if low >= end:
+        fell = version > 0 and (low < first[version - 1] or high < last[version - 1])
+        if low >= end or fell:
             end = done = high
             n, m, d = 0.0, 0.0, 0.0
             front[:, high] = 0.0
@@ -123,3 +170,53 @@ def _play_queue(
         counts[version], means[version], distances[version] = _joined(
             front[0, low], front[1, low], front[2, low], n, m, d
         )
+
+
+@compiled()
+def _play_slots(
+    held: Floats, slot_of_held: Int64s, events: Floats, slot_of_event: Int64s, came: Int64s,
+    starts: Int64s, group: Int64s, last: Int64s, nodes: Floats, played: Floats,
+) -> None:  # fmt: skip
+    """A tree of merged slots for each group, its root at 1 and its leaves from their number on."""
+    for part in range(len(slot_of_held)):
+        # Leaves lie behind the inner nodes of their group.
+        slot = slot_of_held[part]
+        owner = np.searchsorted(starts, slot, "right") - 1
+        node = starts[owner + 1] + slot
+        nodes[0, node], nodes[1, node], nodes[2, node] = _joined(
+            nodes[0, node], nodes[1, node], nodes[2, node],
+            held[0, part], held[1, part], held[2, part],
+        )  # fmt: skip
+    for owner in range(len(starts) - 1):
+        first, size = 2 * starts[owner], starts[owner + 1] - starts[owner]
+        for node in range(size - 1, 0, -1):
+            _merge_below(nodes, first, node)
+    version = 0
+    for event in range(len(slot_of_event)):
+        owner = group[event]
+        first, size = 2 * starts[owner], starts[owner + 1] - starts[owner]
+        node = size + slot_of_event[event] - starts[owner]
+        place = first + node
+        if came[event] > 0:
+            nodes[0, place], nodes[1, place], nodes[2, place] = _joined(
+                nodes[0, place], nodes[1, place], nodes[2, place],
+                events[0, event], events[1, event], events[2, event],
+            )  # fmt: skip
+        elif came[event] < 0:
+            nodes[:, place] = 0.0
+        node = node // 2
+        while node > 0:
+            _merge_below(nodes, first, node)
+            node = node // 2
+        if version < len(last) and last[version] == event:
+            played[:, version] = nodes[:, first + 1]
+            version += 1
+
+
+@compiled()
+def _merge_below(nodes: Floats, first: int, node: int) -> None:
+    left, right, own = first + 2 * node, first + 2 * node + 1, first + node
+    nodes[0, own], nodes[1, own], nodes[2, own] = _joined(
+        nodes[0, left], nodes[1, left], nodes[2, left],
+        nodes[0, right], nodes[1, right], nodes[2, right],
+    )  # fmt: skip

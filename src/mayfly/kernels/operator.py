@@ -171,8 +171,7 @@ class Operator:
         return ()
 
     def state_key(self) -> StateKey:
-        """What makes its state another one. Checkpoints know states by it: nothing in it may be
-        called otherwise."""
+        """What makes its state another one: checkpoints know states by it, under these names."""
         raise NotImplementedError
 
     @property
@@ -237,8 +236,7 @@ class Operator:
 
     @property
     def is_standing(self) -> bool:
-        """Whether it is the same for all queries of its streams, whenever they came, and gives
-        readers in its place all that it keeps."""
+        """Whether it is one for all queries of its streams, and shows readers all that it keeps."""
         return False
 
     @property
@@ -283,10 +281,14 @@ class Operator:
         """Whether its results are groups of the panes that it reads, and those of no other."""
         return False
 
-    def joint(self, windows: tuple[Range, ...]) -> Operator | None:
-        """One that answers this and what differs only in its window in one pass: results have the
-        number of their window, then the columns of this, under other names. None if it cannot."""
+    def joint(self) -> Operator | None:
+        """What answers this and all that differ in window and HAVING alone, under other names."""
         return None
+
+    @property
+    def readers(self) -> tuple[Any, ...]:
+        """Those whose results it has, each by a window of its own."""
+        return ()
 
     @property
     def apart_because(self) -> str:
@@ -316,8 +318,7 @@ class Operator:
         return ids
 
     def needs(self, names: frozenset[str]) -> frozenset[str] | None:
-        """The columns of its input without which it cannot give the wanted ones, if it may be fed
-        piece by piece."""
+        """The columns of its input that the wanted ones need, if it may be fed piece by piece."""
         return None
 
     @property
@@ -329,8 +330,7 @@ class Operator:
     def pieces(
         self, state: Any, inputs: Sequence[Delta], interval: Interval
     ) -> tuple[Any, Iterator[Delta]]:
-        """A step with results in bounded pieces that are made when they are drawn: one hot key
-        must not fill the memory."""
+        """A step with results in bounded pieces, made when drawn: a hot key may not fill memory."""
         raise NotImplementedError
 
     def giving(self, names: Collection[str]) -> Operator:

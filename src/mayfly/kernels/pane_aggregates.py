@@ -7,9 +7,10 @@ sums of floating-point numbers add up what is rounded once in each pane; moments
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from math import ceil, floor
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -28,7 +29,8 @@ from mayfly.plan.logical_operators import AggregateCall
 from mayfly.plan.pane_functions import COUNT_MIN, HLL, ITEMS, KLL
 from mayfly.plan.types import arrow_type
 
-_ROUNDED = (
+ROUNDED = "count, mean and M2 of each pane are rounded, so answers hold to rounding"
+_ROUNDED_SUM = (
     "the sum of each pane is rounded, so answers hold to rounding however batches are cut; "
     "FLOAT SUMS EXACT keeps rows instead"
 )
@@ -56,6 +58,20 @@ def is_uncounted(call: AggregateCall) -> bool:
     if call.function != "sum" or call.distinct or call.argument is None:
         return False
     return call.argument.type.is_integral
+
+
+def is_difference(call: AggregateCall) -> bool:
+    """Whether a value of a stretch is a difference of two running sums, or an extreme."""
+    if call.distinct or call.approximate or call.argument is None:
+        return False
+    if call.function in ("count", "min", "max"):
+        return True
+    return call.function in ("sum", "avg") and call.argument.type.is_integral
+
+
+def is_merged(call: AggregateCall) -> bool:
+    """Whether contents of panes are merged, and never taken out again."""
+    return call.approximate or (call.function in SPREADS and not call.distinct)
 
 
 def _asks_values(call: AggregateCall) -> bool:
@@ -88,7 +104,7 @@ class PaneSum(Weighted):
         assert self.call.argument is not None
         if self.call.argument.type.name == "decimal":
             return replace(way, play=self._play)
-        return AggregateUpkeep("an exact sum of those of panes", _ROUNDED, self._play)
+        return AggregateUpkeep("an exact sum of those of panes", _ROUNDED_SUM, self._play)
 
     def _play(
         self, call: AggregateCall, events: Events, versions: Versions, argument: str
@@ -133,7 +149,7 @@ class PaneSpread(Aggregator):
 
     @property
     def way(self) -> AggregateUpkeep:
-        why = _ROUNDED.replace("the sum of each pane is", "count, mean and M2 of each pane are")
+        why = _ROUNDED_SUM.replace("the sum of each pane is", "count, mean and M2 of each pane are")
         return AggregateUpkeep("moments of panes in two stacks", why, _play_spreads)
 
 
@@ -156,7 +172,13 @@ _ASKED = {"count": HLL, "quantile": KLL, "top": ITEMS, "frequency": COUNT_MIN}
 def _play_sketches(
     call: AggregateCall, events: Events, versions: Versions, argument: str
 ) -> pa.Array:
-    answers = _sketched(call, events, versions, argument)
+    queues = PaneQueues.of(events, versions, argument)
+    return sketches_of(call, queues, versions.alive_before.laid_out)
+
+
+def sketches_of(call: AggregateCall, queues: PaneQueues, laid_out: dict[Hashable, Any]) -> pa.Array:
+    """What the sketches of panes together say; ``laid_out`` is what calls share."""
+    answers = _sketched(call, queues, laid_out)
     result, place = arrow_type(call.data_type), _PLACES[call.bound]
     if call.function in ("count", "frequency"):
         rounded = ceil if call.bound == "high" else floor
@@ -169,13 +191,12 @@ def _play_sketches(
 
 
 def _sketched(
-    call: AggregateCall, events: Events, versions: Versions, argument: str
+    call: AggregateCall, queues: PaneQueues, laid_out: dict[Hashable, Any]
 ) -> list[Bounded | None]:
     """The answer of each version with its bounds: calls that show parts of one answer share it."""
-    laid_out = versions.alive_before.laid_out
     name = ("sketches", call.function, call.argument, call.parameters)
     if name not in laid_out:
-        queues, kind = PaneQueues.of(events, versions, argument), SKETCHES[_ASKED[call.function]]
+        kind = SKETCHES[_ASKED[call.function]]
         parts, parameter = queues.contents.to_pylist(), next(iter(call.parameters), None)
         laid_out[name] = [
             None if sketch is None else kind.bounded(sketch, parameter)
@@ -203,7 +224,11 @@ def _listed(call: AggregateCall, answers: Sequence[Bounded | None]) -> pa.Array:
 def _play_spreads(
     call: AggregateCall, events: Events, versions: Versions, argument: str
 ) -> pa.Array:
-    queues = PaneQueues.of(events, versions, argument)
+    return spreads_of(call, PaneQueues.of(events, versions, argument))
+
+
+def spreads_of(call: AggregateCall, queues: PaneQueues) -> pa.Array:
+    """VAR and STDDEV of the moments of panes."""
     parts = MomentParts.of_structs(queues.contents).between(queues.first, queues.last)
     spare = 1 if call.function.endswith("_samp") else 0
     return parts.spreads(call.function.startswith("stddev"), spare)

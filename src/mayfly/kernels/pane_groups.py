@@ -28,7 +28,7 @@ from mayfly.kernels.operator import Copy, Forgetting, Holding, Moving, StateKey,
 from mayfly.kernels.pane_aggregates import is_uncounted, pane_aggregator
 from mayfly.kernels.pane_edges import period_of
 from mayfly.kernels.pane_partials import GROUP, leaving
-from mayfly.kernels.pane_readers import PaneReaders, ReaderState, can_join
+from mayfly.kernels.pane_readers import PaneReaders, ReaderState
 from mayfly.kernels.pane_store import PaneRows
 from mayfly.kernels.refreshes import rounded
 from mayfly.lifetime import MIN_TIME, NEVER
@@ -62,6 +62,8 @@ class PaneGroups(GroupRows):
     """Whether it may be answered in one pass with other windows (CS2)."""
     forwards: bool = field(default=True, compare=False)
     """Whether it may be given what a window of its length and a shorter period shows (CS8)."""
+    saves_prefixes: bool = field(default=True, compare=False)
+    """Whether extremes over panes of others are put together of what these have scanned (CS7)."""
 
     def __post_init__(self) -> None:
         made = (
@@ -126,27 +128,26 @@ class PaneGroups(GroupRows):
         return False
 
     @property
+    def is_combined(self) -> bool:
+        """Whether it has extremes that are put together of what others have scanned (CS7)."""
+        return False
+
+    @property
     def apart_because(self) -> str:
         """Why it is not answered in one pass with other windows, nothing if it may be."""
         if not self.scans_once:
             return "the rule is switched off"
-        if self.having is not None:
-            return "HAVING is of one query"
         if isinstance(self.window, Cumulative):
             return "all of a span goes at once"
         if self.dual or not self.calls:
             return "it has no aggregate"
-        short = [a for a, call in zip(self.asked, self.calls, strict=True) if not can_join(call)]
-        if not short:
-            return ""
-        return f"{aggregate_text((), short[:1], None)} is no difference of two running totals"
+        return ""
 
-    def joint(self, windows: tuple[Range, ...]) -> PaneReaders | None:
+    def joint(self) -> PaneReaders | None:
         if self.apart_because:
             return None
         keys = tuple(key for key in self.keys if isinstance(key, Column))
-        kinds = self.columns.types
-        joined = PaneReaders.of(self.name, keys, self.calls, self.weights, kinds, windows)
+        joined = PaneReaders.of(self.name, keys, self.calls, self.weights, self.columns.types)
         return replace(joined, forwards=self.forwards)
 
     @property
@@ -175,19 +176,29 @@ class PaneGroups(GroupRows):
         state = replace(state, next_refresh=self._next_change(extent, inputs))
         if not fresh.num_rows and not due.num_rows and (state.begun or not self.is_global):
             return state, self._output.nothing
-        members = KeptRows(self.shape)
-        if any(made.way.play for made in self._aggregators):
-            before = self._before(extent, inputs)
-            members = KeptRows(self.shape, (RowRun.of(before),) if before.num_rows else ())
-        whole = GroupState(members, state.groups, state.begun)
         events = self.members.events(fresh, [due], interval)
         if self.is_global and not state.begun and not interval.is_empty:
             # Before the first row there is a result too: COUNT 0, the others NULL.
             events = events.with_versions(pa.table({CODE: [0]}), np.array([MIN_TIME]))
         if not len(events.code):
             return state, self._output.nothing
-        groups, delta, _ = self._replaced(whole, events, interval, {})
+        reading = self._reading(extent, inputs, events)
+        members = KeptRows(self.shape)
+        if reading._lays_out:
+            before = self._before(extent, inputs)
+            members = KeptRows(self.shape, (RowRun.of(before),) if before.num_rows else ())
+        whole = GroupState(members, state.groups, state.begun)
+        groups, delta, _ = reading._replaced(whole, events, interval, {})
         return replace(state, groups=groups, begun=True), delta
+
+    def _reading(self, extent: Extent, inputs: Sequence[Delta], events: Events) -> PaneGroups:
+        """What reads the fewest values for these events."""
+        return self
+
+    @property
+    def _lays_out(self) -> bool:
+        """Whether it needs what the last refresh shows."""
+        return any(made.way.play for made in self._aggregators)
 
     def _extent(self, state: ReaderState, inputs: Sequence[Delta], interval: Interval) -> Extent:
         return Extent.of(self._range, interval, begun=state.begun)
@@ -224,15 +235,23 @@ class PaneGroups(GroupRows):
         # Panes that come together may not go together: by their end too, they stand in a queue.
         order = stable_order(codes, times[TS], times[EXP])
         parts = [part[order] for part in (codes, times[TS], times[EXP])]
-        heads = self._members_at(rows, parts, order)
         table = taken(with_numbers(table, **times, **{CODE: codes}), order).combine_chunks()
+        return with_numbers(table, **self._counted(rows, parts, order)).select(
+            self.members.none.schema.names
+        )
+
+    def _counted(self, rows: pa.Table, parts: Sequence[Int64s], order: Int64s) -> dict[str, Int64s]:
+        """What is counted of rows in their order; ``parts`` are code, beginning and end of each."""
+        heads = self._members_at(rows, parts, order)
         counted = {_HEAD: heads}
         for number in self._uncounted:
-            valid = pc.is_valid(whole(table.column(f"_argument{number}")))
+            column = self._read[f"_argument{number}"]
+            values = whole(rows.column(stored_name(column))).take(pa.array(order))
+            valid = pc.is_valid(values)
             places = np.flatnonzero(valid.to_numpy(zero_copy_only=False))
             counted[_present(number)] = np.zeros(len(order), np.int64)
             counted[_present(number)][places] = heads_of([part[places] for part in parts])
-        return with_numbers(table, **counted).select(self.members.none.schema.names)
+        return counted
 
     def _members_at(self, rows: pa.Table, parts: Sequence[Int64s], order: Int64s) -> Int64s:
         """For how many members each row stands, in their order: those that come and go together
@@ -292,9 +311,9 @@ class Extent:
         the refreshes that first show and no longer show them."""
         began, clock = self.interval.began, self.interval.clock
         duration = self.window.duration
-        fresh = self._lived(panes.between(self._floor(self.last), clock - 1))
+        fresh = self._lived(panes.between(self.floor(self.last), clock - 1))
         fresh = chosen(fresh, (numbers(fresh, TS) < clock) & (numbers(fresh, EXP) >= began))
-        low = self._floor(max(self.last - duration, MIN_TIME))
+        low = self.floor(max(self.last - duration, MIN_TIME))
         # What goes together may be younger than the window is long.
         age = 0 if isinstance(self.window, Cumulative) else duration
         due = self._lived(panes.between(low, min(clock - 1 - age, self.last)))
@@ -303,10 +322,14 @@ class Extent:
 
     def before(self, panes: PaneRows) -> pa.Table:
         """The panes that the last refresh before these instants shows."""
-        low = self._floor(max(self.last - self.window.duration, MIN_TIME))
-        return self._lived(panes.between(low, self.last))
+        return self._lived(panes.between(*self.shown_before))
 
-    def _floor(self, instant: int) -> int:
+    @property
+    def shown_before(self) -> tuple[int, int]:
+        """Behind which instant, and up to which, their rows lie."""
+        return self.floor(max(self.last - self.window.duration, MIN_TIME)), self.last
+
+    def floor(self, instant: int) -> int:
         """Rows up to here are not looked at: before some instant they are not all known."""
         return max(instant, self.interval.knows_from - 1)
 

@@ -20,7 +20,8 @@ from mayfly.kernels.holistic import Versions
 
 @dataclass(frozen=True)
 class PaneQueues:
-    """Contents of panes group by group, and of each version where its own begin and end."""
+    """Contents of panes group by group, and of each version where its own begin and end. Where one
+    of these falls, a queue ends and another begins."""
 
     contents: pa.Array
     first: Int64s

@@ -1,12 +1,13 @@
-"""Many queries over the same panes, answered in one pass: one reader for each window.
+"""Many queries over the same panes, answered in one pass: one reader for each window and HAVING.
 
 Idea: rows of panes sorted by group and time are read by all windows at once (CS2). A window at a
 refresh holds a stretch of a group's rows; both ends move on from refresh to refresh, only to those
-at which a row comes or goes. Totals of a stretch are differences of running sums, extremes are
-looked for in it. The reader is one more key of the results, so that all queries have one state and
-one log. Invariant: results are those of each query alone, under the number of its window.
+at which a row comes or goes. Totals of a stretch are differences of running sums, extremes those
+of blocks of rows; other values are in stretch_visits.py. The reader is one more key of the results,
+so that all queries have one state and one log. Who comes later is one more reader.
+Invariant: results are those of each query alone, under the number of its reader.
 Cost: a sort of the rows that matter, two binary searches for each group and window, then O(rows
-that come and go + results); extremes read the rows of their window.
+that come and go + results).
 """
 
 from __future__ import annotations
@@ -20,26 +21,31 @@ import numpy as np
 import pyarrow as pa
 
 from mayfly.arrays.order import Int64s, places_in, stable_order
+from mayfly.errors import BadInput
 from mayfly.kernels.aggregate_steps import Totals, overflow, without_repeats
 from mayfly.kernels.codes import check_codes, check_pairs
 from mayfly.kernels.delta import ID, SHOWN, Delta, concatenated, taken, with_numbers
 from mayfly.kernels.group_results import COUNT, GroupResults
-from mayfly.kernels.holistic import Versions
+from mayfly.kernels.holistic import TooLarge, Versions
 from mayfly.kernels.interval import Interval
 from mayfly.kernels.kept_rows import KeptRows, Shape, rows_with
-from mayfly.kernels.lifetime_rows import CODE, READER, chosen, numbers, whole
+from mayfly.kernels.lifetime_rows import CODE, READER, Bools, chosen, numbers, whole
 from mayfly.kernels.operator import NO_IDS, Alone, Holding, Moving, StateKey
+from mayfly.kernels.pane_aggregates import is_difference
 from mayfly.kernels.pane_edges import period_of
 from mayfly.kernels.pane_partials import GROUP
 from mayfly.kernels.pane_store import PaneRows
-from mayfly.kernels.pane_stretches import SortedPanes, Stretches, merged_spans, moves
+from mayfly.kernels.pane_stretches import Scan, SortedPanes, Stretches, merged_spans, moves
 from mayfly.kernels.room import touch
+from mayfly.kernels.stateless import satisfying, values_of
+from mayfly.kernels.stretch_visits import StretchValues
 from mayfly.lifetime import MIN_TIME, NEVER
-from mayfly.plan.expressions import Column
+from mayfly.plan.expressions import Column, Expression
 from mayfly.plan.logical_operators import AggregateCall
 from mayfly.plan.plan_text import aggregate_text
 from mayfly.plan.spread import Spread
 from mayfly.plan.strategy import Structure
+from mayfly.plan.types import arrow_type
 from mayfly.plan.window_kinds import Range
 from mayfly.storage.segment import EXP, TS
 
@@ -47,20 +53,29 @@ FEW = 4
 """Where fewer than one row in so many comes or goes, only its groups are looked at."""
 
 
-def reader_number(window: Range) -> int:
-    """What the results of a window are known by."""
-    assert window.slide is not None
-    text = f"{window.duration} {period_of(window)} {window.slide.origin}"
-    return int.from_bytes(sha256(text.encode()).digest()[:8], "big") >> 1
+@dataclass(frozen=True)
+class WindowReader:
+    """Who reads the panes: by a window, which of its results are shown, and since when.
 
+    ``since`` and ``entry`` are those of the clock group of a query that came later.
+    """
 
-def can_join(call: AggregateCall) -> bool:
-    """Whether a call over panes is answered by stretches of sorted rows."""
-    if call.distinct or call.argument is None:
-        return False
-    if call.function in ("count", "min", "max"):
-        return True
-    return call.function in ("sum", "avg") and call.argument.type.is_integral
+    window: Range
+    having: Expression | None = None
+    since: int | None = None
+    entry: int | None = None
+
+    @cached_property
+    def number(self) -> int:
+        """What its results are known by."""
+        slide = self.window.slide
+        assert slide is not None
+        words = [str(part) for part in (self.window.duration, period_of(self.window), slide.origin)]
+        if self.having is not None:
+            words.append(f"having {self.having!r}")
+        if self.since is not None:
+            words.append(f"since {self.since} {self.entry}")
+        return int.from_bytes(sha256(" ".join(words).encode()).digest()[:8], "big") >> 1
 
 
 def leads(window: Range, other: Range) -> bool:
@@ -93,10 +108,11 @@ class ReaderState:
 
 @dataclass(frozen=True)
 class PaneReaders(Alone):
-    """One result per window and group, from the panes in the window.
+    """One result per reader and group, from the panes in its window.
 
     ``calls`` read columns of panes, ``weights`` are the counts beside them; ``columns`` are the
-    reader, the keys and the values. Which ``windows`` there are is no part of the state's name.
+    reader, the keys and the values, or what is computed of these (``outputs``). Which ``readers``
+    there are is no part of the state's name.
     """
 
     name: str
@@ -104,7 +120,10 @@ class PaneReaders(Alone):
     calls: tuple[AggregateCall, ...]
     weights: tuple[Column | None, ...]
     columns: pa.Schema
-    windows: tuple[Range, ...] = field(default=(), compare=False)
+    outputs: tuple[Expression, ...] = ()
+    readers: tuple[WindowReader, ...] = field(default=(), compare=False)
+    values: pa.Schema | None = None
+    """The reader, keys and values of which outputs are computed."""
     forwards: bool = field(default=True, compare=False)
     """Whether what windows of one length hold where their refreshes meet is looked at once."""
 
@@ -115,16 +134,30 @@ class PaneReaders(Alone):
         calls: tuple[AggregateCall, ...],
         weights: tuple[Column | None, ...],
         kinds: Sequence[pa.DataType],
-        windows: tuple[Range, ...],
     ) -> PaneReaders:
-        """``kinds`` are the types of keys and values."""
+        """``kinds`` are the types of keys and values, without readers."""
         key_columns = [(f".{key.name}", kind) for key, kind in zip(keys, kinds, strict=False)]
         values = [(f".value{number}", kind) for number, kind in enumerate(kinds[len(keys) :])]
         columns = pa.schema([(READER, pa.int64()), *key_columns, *values])
-        return PaneReaders(name, keys, calls, weights, columns, windows)
+        return PaneReaders(name, keys, calls, weights, columns)
+
+    def computing(
+        self, outputs: tuple[Expression, ...], kinds: Sequence[pa.DataType]
+    ) -> PaneReaders:
+        """With what is computed of keys and values in the place of the values."""
+        own = list(self.columns)[: 1 + len(self.keys)]
+        named = [(f".output{number}", kind) for number, kind in enumerate(kinds)]
+        return replace(
+            self, outputs=outputs, columns=pa.schema([*own, *named]), values=self.columns
+        )
 
     def state_key(self) -> StateKey:
         asked = tuple((call.function, call.argument, call.data_type) for call in self.calls)
+        more = tuple(
+            (c.distinct, c.approximate, c.parameters, c.bound)
+            for c in self.calls
+            if not is_difference(c)
+        )
         return StateKey(
             "PaneReaders",
             (
@@ -132,6 +165,8 @@ class PaneReaders(Alone):
                 ("calls", asked),
                 ("weights", self.weights),
                 ("columns", self.columns),
+                *((("asked", more),) if more else ()),
+                *((("outputs", self.outputs),) if self.outputs else ()),
             ),
         )
 
@@ -146,11 +181,8 @@ class PaneReaders(Alone):
         return f"{aggregate_text(self.keys, self.calls, None)} of {len(self.windows)} windows"
 
     @property
-    def forwarded(self) -> tuple[Range, ...]:
-        """The windows that others of one length are read for, at every refresh (CS8)."""
-        if not self.forwards:
-            return ()
-        return tuple(w for w in self.windows if any(leads(other, w) for other in self.windows))
+    def windows(self) -> tuple[Range, ...]:
+        return tuple(dict.fromkeys(reader.window for reader in self.readers))
 
     @property
     def reason(self) -> str:
@@ -203,12 +235,15 @@ class PaneReaders(Alone):
     ) -> tuple[ReaderState, Delta]:
         (panes,) = inputs
         assert isinstance(panes, PaneRows)
-        state, left = self._without_others(state, interval)
+        left = self._output.nothing
+        if interval.entering is None:
+            state, left = self._without_others(state, interval)
         state = replace(state, next_refresh=self._next_change(panes, interval.clock))
-        opening = not self.keys and not state.begun and not interval.is_empty
+        if interval.is_empty:
+            return state, left
         stretches = self._stretches(panes, interval)
-        if opening:
-            stretches = stretches.opened(len(self.windows))
+        if not self.keys:
+            stretches = stretches.opened(self._unopened(state, interval))
         if not len(stretches.time):
             return state, left
         groups, delta = self._replaced(state, stretches)
@@ -232,23 +267,42 @@ class PaneReaders(Alone):
         kept = state.groups.without(codes).after(rows.slice(0, 0), MIN_TIME)
         return replace(state, groups=kept), Delta(nothing.born, cut)
 
+    def _unopened(self, state: ReaderState, interval: Interval) -> Int64s:
+        """Where nothing is grouped: the readers without a result, even before the first row."""
+        tables = [run.load() for run in state.groups.runs]
+        alive = [chosen(table, numbers(table, EXP) != MIN_TIME) for table in tables]
+        opened = np.concatenate([NO_IDS, *(numbers(table, READER) for table in alive)])
+        stepped = self._stepped(interval)
+        return stepped[~np.isin(self._numbers[stepped], opened)]
+
     @cached_property
     def _numbers(self) -> Int64s:
-        return np.array([reader_number(window) for window in self.windows], np.int64)
+        return np.array([reader.number for reader in self.readers], np.int64)
 
     @cached_property
     def _times(self) -> tuple[Int64s, Int64s, Int64s]:
         """Lengths, periods and origins of the windows."""
-        listed = [(w.duration, period_of(w), w.slide.origin) for w in self.windows if w.slide]
+        windows = [reader.window for reader in self.readers]
+        listed = [(w.duration, period_of(w), w.slide.origin) for w in windows if w.slide]
         lengths, periods, origins = np.array(listed, np.int64).reshape(-1, 3).T.copy()
         return lengths, periods, origins
+
+    def _stepped(self, interval: Interval) -> Int64s:
+        """The readers that are stepped: if some have just come, these."""
+        every: Int64s = np.arange(len(self.readers), dtype=np.int64)
+        if interval.entering is None:
+            return every
+        return every[np.isin(self._numbers, list(interval.entering))]
 
     def _last_refreshes(self, instant: int) -> Int64s:
         """Of each window the last one before an instant."""
         if instant <= MIN_TIME + int(self._times[1].max()):
-            return np.full(len(self.windows), MIN_TIME, np.int64)
-        slides = [window.slide for window in self.windows if window.slide is not None]
-        return np.array([slide.at_or_before(instant - 1) for slide in slides], np.int64)
+            return np.full(len(self.readers), MIN_TIME, np.int64)
+        _, periods, origins = self._times
+        return np.array([
+            (instant - 1 - origin) // period * period + origin
+            for period, origin in zip(periods.tolist(), origins.tolist(), strict=True)
+        ], np.int64)  # fmt: skip
 
     def _next_change(self, panes: PaneRows, clock: int) -> int | None:
         """The first refresh after these instants at which a pane comes or goes."""
@@ -258,29 +312,38 @@ class PaneReaders(Alone):
         last, instants = self._last_refreshes(clock), list[int]()
         for wait in (np.zeros_like(lengths), lengths):
             firsts = panes.firsts_after(last - wait)
-            for window, first, delay in zip(self.windows, firsts, wait, strict=True):
-                if first < NEVER - int(delay) - period_of(window):
-                    assert window.slide is not None
-                    instants.append(window.slide.at_or_after(int(first + delay)))
+            for reader, first, delay in zip(self.readers, firsts, wait, strict=True):
+                if first < NEVER - int(delay) - period_of(reader.window):
+                    assert reader.window.slide is not None
+                    instants.append(reader.window.slide.at_or_after(int(first + delay)))
         return min(instants, default=None)
 
     def _stretches(self, panes: PaneRows, interval: Interval) -> Stretches:
         """What each window holds at the refreshes in these instants at which that changes."""
-        if interval.is_empty:
-            return Stretches.none(self._rows_of(panes.born))
-        lengths, periods, origins = self._times
-        last = self._last_refreshes(interval.began)
-        rows = self._rows_of(self._touched(panes, interval, last))
-        stretches = moves(rows.heads, rows.times, lengths, periods, origins, last, interval.clock)
+        stepped = self._stepped(interval)
+        lengths, periods, origins = (part[stepped] for part in self._times)
+        # Who has just come has shown nothing yet.
+        begun = MIN_TIME if interval.entering is not None else interval.began
+        last = self._last_refreshes(begun)[stepped]
+        know = dict(interval.readers_know_from)
+        since = [know.get(number, MIN_TIME) for number in self._numbers[stepped].tolist()]
+        floors = np.maximum(np.array(since, np.int64), MIN_TIME + 1) - 1
+        scan = self._scanned(panes, interval, last, lengths, floors)
+        panes.scans.append(scan)
+        rows = scan.rows
+        parts = (rows.heads, rows.times, lengths, periods, origins, last, floors)
+        stretches = moves(*parts, interval.clock)
         window, group, time, low, high = stretches.reshape(5, -1)
         touch(len(rows.times) + len(time))
-        return Stretches(rows, window, group, time, low, high)
+        return Stretches(rows, stepped[window], group, time, low, high)
 
-    def _touched(self, panes: PaneRows, interval: Interval, last: Int64s) -> pa.Table:
+    def _scanned(
+        self, panes: PaneRows, interval: Interval, last: Int64s, lengths: Int64s, floors: Int64s
+    ) -> Scan:
         """The rows of groups in which something may come or go."""
-        floor = max(MIN_TIME, interval.knows_from - 1)
-        lengths, until = self._times[0], interval.clock - 1
+        until = interval.clock - 1
         before = np.where(last <= MIN_TIME + lengths, MIN_TIME, last - lengths)
+        floor = int(floors.min())
         low = max(int(before.min()), floor)
         every = panes.count_between(low, until)
         spans = [(max(int(t), floor), until) for t in np.unique(last)]
@@ -291,21 +354,18 @@ class PaneReaders(Alone):
         spans = merged_spans(spans)
         moving = sum(panes.count_between(*span) for span in spans)
         if FEW * moving >= every:
-            return panes.between(low, until)
+            return Scan(self._rows_of(panes.between(low, until)), low, until)
         codes = np.unique(
             np.concatenate([NO_IDS, *(numbers(panes.between(*span), GROUP) for span in spans)])
         )
-        return panes.of_groups(codes, low, until)
+        return Scan(self._rows_of(panes.of_groups(codes, low, until)), low, until, codes)
 
     def _rows_of(self, rows: pa.Table) -> SortedPanes:
-        codes = numbers(rows, GROUP)
-        order = stable_order(codes, numbers(rows, TS))
-        columns = {name: whole(rows.column(name)) for name in self.numbers_read}
-        keys = rows.select([f".{key.name}" for key in self.keys])
-        panes = SortedPanes(codes[order], numbers(rows, TS)[order], keys, columns, order)
-        if self.keys:
-            columns_of_keys = [whole(column).take(pa.array(order)) for column in keys.columns]
-            check_codes(panes.codes, columns_of_keys)
+        keys = [f".{key.name}" for key in self.keys]
+        panes = SortedPanes.of(rows, self.numbers_read, keys)
+        if keys:
+            order = pa.array(panes.order)
+            check_codes(panes.codes, [whole(column).take(order) for column in panes.keys.columns])
         return panes
 
     # ── results ───────────────────────────────────────────────────────────────────────────
@@ -319,10 +379,7 @@ class PaneReaders(Alone):
         count = stretches.high - stretches.low
         full = np.ones(len(count), bool)
         versions = Versions(group, stretches.time, count, codes[group], full)
-        totals = [
-            self._values(call, weight, stretches)
-            for call, weight in zip(self.calls, self.weights, strict=True)
-        ]
+        totals = self._totals(stretches)
         kept_versions, totals = without_repeats(
             replace(versions, code=np.arange(len(count))), totals
         )
@@ -333,41 +390,85 @@ class PaneReaders(Alone):
         return self._output.replace(state.groups, last_results, table, group[places], codes)
 
     def _result_rows(self, stretches: Stretches, codes: Int64s, totals: list[Totals]) -> pa.Table:
-        size, names = len(codes), self.columns.names
+        size, schema = len(codes), self.values or self.columns
         arrays: dict[str, pa.Array] = {READER: pa.array(self._numbers[stretches.window])}
         rows = stretches.rows
         if self.keys:
             keys = rows.group_keys.take(pa.array(stretches.group))
             arrays |= dict(zip(self.own_key(), map(whole, keys.columns), strict=True))
-        for name, total in zip(names[1 + len(self.keys) :], totals, strict=True):
-            arrays[name] = total.plain(self.columns.field(name).type)
+        for name, total in zip(schema.names[1 + len(self.keys) :], totals, strict=True):
+            arrays[name] = total.plain(schema.field(name).type)
         count = stretches.high - stretches.low
-        shown = np.ones(size, np.int64) if not self.keys else (count > 0).astype(np.int64)
+        table = pa.table(arrays, schema=schema)
+        shown = self._shown(table, stretches, count)
         numbers_of = {
             TS: stretches.time, EXP: np.full(size, NEVER), ID: codes, CODE: codes, COUNT: count,
-            SHOWN: shown,
+            SHOWN: shown.astype(np.int64),
         }  # fmt: skip
-        return with_numbers(pa.table(arrays, schema=self.columns), **numbers_of)
+        return with_numbers(self._computed(table, shown), **numbers_of)
 
-    def _values(self, call: AggregateCall, weight: Column | None, stretches: Stretches) -> Totals:
+    def _shown(self, table: pa.Table, stretches: Stretches, count: Int64s) -> Bools:
+        """Which results are seen: of groups with rows, by those that HAVING lets pass."""
+        shown: Bools = (count > 0) | (not self.keys)
+        for having in {reader.having for reader in self.readers if reader.having is not None}:
+            asks = np.array([reader.having == having for reader in self.readers])
+            places = np.flatnonzero(asks[stretches.window] & shown)
+            if len(places):
+                shown[places] = satisfying(having, taken(table, places))
+        return shown
+
+    def _computed(self, table: pa.Table, shown: Bools) -> pa.Table:
+        """With the outputs in the place of values; of what is not seen nothing is computed."""
+        if not self.outputs:
+            return table
+        own = 1 + len(self.keys)
+        kinds, places = self.columns.types[own:], np.flatnonzero(shown)
+        seen = taken(table, places)
+        back = np.full(table.num_rows, -1, np.int64)
+        back[places] = np.arange(len(places))
+        where = pa.array(back, mask=back < 0)
+        arrays = [
+            values_of(output, seen, kind).take(where)
+            for output, kind in zip(self.outputs, kinds, strict=True)
+        ]
+        return pa.table([*table.columns[:own], *arrays], schema=self.columns)
+
+    def _totals(self, stretches: Stretches) -> list[Totals]:
+        """The values of the calls, of each stretch."""
+        values = StretchValues(stretches, self._times[0], self.numbers_read)
+        totals = []
+        for call, weight in zip(self.calls, self.weights, strict=True):
+            try:
+                if is_difference(call):
+                    totals.append(Totals(self._value(call, weight, stretches), {}))
+                else:
+                    totals.append(Totals(values.of(call, weight), {}))
+            except TooLarge as error:
+                raise self._overflow(call, stretches, error.version) from None
+        return totals
+
+    def _overflow(self, call: AggregateCall, stretches: Stretches, place: int) -> BadInput:
+        keys = stretches.rows.group_keys.slice(int(stretches.group[place]), 1)
+        values = [value for row in keys.to_pylist() for value in row.values()]
+        whole_number = call.argument is not None and call.argument.type.is_integral
+        kind = "a BIGINT" if whole_number else str(arrow_type(call.data_type))
+        return overflow(call.function, values, int(stretches.time[place]), kind)
+
+    def _value(self, call: AggregateCall, weight: Column | None, stretches: Stretches) -> pa.Array:
         assert isinstance(call.argument, Column)
         name = f".{call.argument.name}"
         if call.function in ("min", "max"):
-            largest = call.function == "max"
-            return Totals(stretches.extremes(name, largest=largest, once=self.forwards), {})
+            return stretches.extremes(name, largest=call.function == "max", once=self.forwards)
         if call.function == "count":
-            return Totals(pa.array(stretches.sums(name).low), {})
+            return pa.array(stretches.sums(name).low)
         sums, counted = stretches.sums(name), stretches.present(name)
         if call.function == "avg":
             assert weight is not None
             counted = stretches.sums(f".{weight.name}").low
-            return Totals(pa.array(sums.floats / np.maximum(counted, 1), mask=counted == 0), {})
+            return pa.array(sums.floats / np.maximum(counted, 1), mask=counted == 0)
         if not sums.fits.all():
-            place = int(np.flatnonzero(~sums.fits)[0])
-            keys = stretches.rows.group_keys.slice(int(stretches.group[place]), 1)
-            values = [value for row in keys.to_pylist() for value in row.values()]
-            raise overflow(call.function, values, int(stretches.time[place]), "a BIGINT")
-        return Totals(pa.array(sums.low, mask=counted == 0), {})
+            raise TooLarge(int(np.flatnonzero(~sums.fits)[0]))
+        return pa.array(sums.low, mask=counted == 0)
 
     @cached_property
     def _output(self) -> GroupResults:

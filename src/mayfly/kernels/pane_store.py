@@ -27,6 +27,7 @@ from mayfly.kernels.lifetime_rows import RowRun, chosen, gathered, numbers, whol
 from mayfly.kernels.operator import Alone, Holding, Key, Moving, Operator, StateKey
 from mayfly.kernels.pane_edges import edges, next_edges, period_of, reach_of
 from mayfly.kernels.pane_partials import GROUP, PaneNumber, PanePartials, later
+from mayfly.kernels.pane_stretches import Scan
 from mayfly.kernels.stateless import SelectRows
 from mayfly.kernels.upkeep import by_time
 from mayfly.lifetime import MIN_TIME, NEVER, format_micros
@@ -61,6 +62,8 @@ class PaneRows(Delta):
     """Sorted by time, each."""
     windows: dict[object, tuple[pa.Table, pa.Table]] = field(default_factory=dict, compare=False)
     """What readers with equal windows have taken (CS1)."""
+    scans: list[Scan] = field(default_factory=list, compare=False)
+    """What readers have scanned, for others that read the same (CS7)."""
 
     def between(self, low: int, high: int) -> pa.Table:
         """The rows with low < ts <= high."""

@@ -1,7 +1,8 @@
 """Stretches of sorted panes: which rows of a group a window holds at a refresh.
 
 Idea: in rows sorted by group and time, a window is a stretch whose ends only move on. Sums of it
-are differences of running sums, with halves of numbers added apart; extremes are looked for.
+are differences of running sums, with halves of numbers added apart. Extremes are those of blocks of
+2, 4, 8, … rows, made once for all windows, or of the rows where stretches are few and short.
 Cost: two binary searches for each group and window, then O(rows that come and go).
 """
 
@@ -20,9 +21,12 @@ from mayfly.arrays.order import Int64s, stable_order
 from mayfly.kernels.codes import shared_hash
 from mayfly.kernels.delta import mixed_ids, taken
 from mayfly.kernels.group_events import HALF, Wide
+from mayfly.kernels.lifetime_rows import numbers, whole
 from mayfly.kernels.operator import NO_IDS
+from mayfly.kernels.pane_partials import GROUP
 from mayfly.kernels.room import touch
 from mayfly.lifetime import MIN_TIME, NEVER
+from mayfly.storage.segment import TS
 from mayfly.windows.domain import keys_in_order
 
 
@@ -37,6 +41,16 @@ class SortedPanes:
     order: Int64s
     """Of the rows in ``keys`` and ``columns``."""
     summed: dict[str, tuple[Int64s, Int64s, Int64s]] = field(default_factory=dict)
+    ranks: dict[tuple[str, bool], tuple[Int64s, Int64s]] = field(default_factory=dict)
+    blocks: dict[tuple[str, bool], Int64s] = field(default_factory=dict)
+    """By column, and whether of the largest: the place of the best row of every block."""
+
+    @staticmethod
+    def of(rows: pa.Table, names: Sequence[str], keys: Sequence[str]) -> SortedPanes:
+        codes, times = numbers(rows, GROUP), numbers(rows, TS)
+        order = stable_order(codes, times)
+        columns = {name: whole(rows.column(name)) for name in names}
+        return SortedPanes(codes[order], times[order], rows.select(list(keys)), columns, order)
 
     @cached_property
     def heads(self) -> Int64s:
@@ -69,6 +83,45 @@ class SortedPanes:
             self.summed[name] = low, high, count
         return self.summed[name]
 
+    def ranked(self, name: str, *, largest: bool) -> tuple[Int64s, Int64s]:
+        """Numbers in the order of the values of a column, the best one largest; which there are."""
+        if (name, largest) not in self.ranks:
+            values = self.values(name)
+            ranks = np.ascontiguousarray(keys_in_order(values))
+            there = pc.is_valid(values).to_numpy(zero_copy_only=False).astype(np.int64)
+            self.ranks[name, largest] = (ranks if largest else ~ranks), there
+        return self.ranks[name, largest]
+
+    def best(self, name: str, low: Int64s, high: Int64s, *, largest: bool) -> Int64s:
+        """The place of the best row from each of ``low`` to before ``high``; -1 where all are
+        NULL. Few and short stretches are gone through; for others blocks are merged once."""
+        ranks, there = self.ranked(name, largest=largest)
+        rows = int((high - low).sum())
+        if (name, largest) not in self.blocks:
+            if rows <= len(ranks):
+                touch(rows)
+                return _best(ranks, there, low, high)
+            touch(len(ranks))
+            self.blocks[name, largest] = _blocks(ranks, there)
+        places, read = _best_of_blocks(self.blocks[name, largest], ranks, low, high)
+        touch(read)
+        return places
+
+
+@dataclass(frozen=True)
+class Scan:
+    """What a reader has read of panes: the rows of some groups, or all, with low < ts <= high."""
+
+    rows: SortedPanes
+    low: int
+    high: int
+    codes: Int64s | None = None
+
+    def has(self, low: int, high: int, codes: Int64s) -> bool:
+        """Whether all rows of these groups and instants are there."""
+        inside = self.low <= low and high <= self.high
+        return inside and (self.codes is None or bool(np.isin(codes, self.codes).all()))
+
 
 @dataclass(frozen=True)
 class Stretches:
@@ -89,11 +142,11 @@ class Stretches:
         parts = (self.window, self.group, self.time, self.low, self.high)
         return Stretches(self.rows, *(part[places] for part in parts))
 
-    def opened(self, windows: int) -> Stretches:
+    def opened(self, windows: Int64s) -> Stretches:
         """With the result before the first row, which there is where nothing is grouped."""
-        every, none = np.arange(windows, dtype=np.int64), np.zeros(windows, np.int64)
+        none = np.zeros(len(windows), np.int64)
         parts = (
-            (every, self.window), (none, self.group), (np.full(windows, MIN_TIME), self.time),
+            (windows, self.window), (none, self.group), (none + MIN_TIME, self.time),
             (none, self.low), (none, self.high),
         )  # fmt: skip
         both = Stretches(self.rows, *(np.concatenate(pair) for pair in parts))
@@ -136,12 +189,8 @@ class Stretches:
         if once:
             spans, places = np.unique(self._spans, return_index=True, return_inverse=True)[1:]
             return self.at(spans).extremes(name, largest=largest, once=False).take(pa.array(places))
-        values = self.rows.values(name)
-        ranks = np.ascontiguousarray(keys_in_order(values))
-        there = pc.is_valid(values).to_numpy(zero_copy_only=False).astype(np.int64)
-        places = _best(ranks if largest else ~ranks, there, self.low, self.high)
-        touch(int((self.high - self.low).sum()))
-        return values.take(pa.array(places, mask=places < 0))
+        places = self.rows.best(name, self.low, self.high, largest=largest)
+        return self.rows.values(name).take(pa.array(places, mask=places < 0))
 
 
 def merged_spans(spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -164,7 +213,7 @@ def _refresh(instant: int, period: int, origin: int) -> int:
 
 
 @compiled(f"int64({READ}, int64, int64, int64)")
-def _behind(times: Int64s, low: int, high: int, instant: int) -> int:
+def first_behind(times: Int64s, low: int, high: int, instant: int) -> int:
     """The first row between two places that is later than an instant."""
     while low < high:
         middle = (low + high) // 2
@@ -175,23 +224,28 @@ def _behind(times: Int64s, low: int, high: int, instant: int) -> int:
     return low
 
 
-@compiled(f"{WRITE}({READ}, {READ}, {READ}, {READ}, {READ}, {READ}, int64)")
+@compiled(f"{WRITE}({READ}, {READ}, {READ}, {READ}, {READ}, {READ}, {READ}, int64)")
 def moves(
     heads: Int64s, times: Int64s, lengths: Int64s, periods: Int64s, origins: Int64s,
-    last: Int64s, clock: int,
+    last: Int64s, floors: Int64s, clock: int,
 ) -> Int64s:  # fmt: skip
     """Window, group, refresh and the rows in the window, where a row comes or goes before the
-    clock: five columns, one behind the other."""
+    clock: five columns, one behind the other. A window knows no row up to its floor."""
     room = 1024
     columns = np.empty((5, room), np.int64)
     count = 0
     for group in range(len(heads) - 1):
-        start, stop = heads[group], heads[group + 1]
+        head, stop = heads[group], heads[group + 1]
         for window in range(len(lengths)):
+            start = (
+                first_behind(times, head, stop, floors[window])
+                if floors[window] > MIN_TIME
+                else head
+            )
             length, period, origin = lengths[window], periods[window], origins[window]
-            high = _behind(times, start, stop, last[window])
+            high = first_behind(times, start, stop, last[window])
             left = last[window] - length if last[window] > MIN_TIME + length else MIN_TIME
-            low = _behind(times, start, stop, left)
+            low = first_behind(times, start, stop, left)
             while True:
                 comes, goes = NEVER, NEVER
                 if high < stop:
@@ -229,3 +283,50 @@ def _best(ranks: Int64s, there: Int64s, low: Int64s, high: Int64s) -> Int64s:
                 best = row
         places[i] = best
     return places
+
+
+@compiled(f"{WRITE}({READ}, {READ})")
+def _blocks(ranks: Int64s, there: Int64s) -> Int64s:
+    """The place of the best row of every row, of every two, of every four, …; -1 of none. Blocks
+    of one size stand one behind the other, smaller ones first."""
+    size, total = len(ranks), 0
+    while size > 0:
+        total += size
+        size = size // 2
+    best = np.empty(total, np.int64)
+    for row in range(len(ranks)):
+        best[row] = row if there[row] else -1
+    begin, size = 0, len(ranks)
+    while size > 1:
+        behind = begin + size
+        for block in range(size // 2):
+            left, right = best[begin + 2 * block], best[begin + 2 * block + 1]
+            if left < 0 or (right >= 0 and ranks[right] > ranks[left]):
+                left = right
+            best[behind + block] = left
+        begin, size = behind, size // 2
+    return best
+
+
+@compiled()
+def _best_of_blocks(blocks: Int64s, ranks: Int64s, low: Int64s, high: Int64s) -> tuple[Int64s, int]:
+    """The best row of each stretch, and how many blocks were read for it."""
+    places, read = np.full(len(low), -1, np.int64), 0
+    for i in range(len(low)):
+        left, right, best = low[i], high[i], -1
+        begin, size = 0, len(ranks)
+        while left < right:
+            if left % 2 == 1:
+                place = blocks[begin + left]
+                if place >= 0 and (best < 0 or ranks[place] > ranks[best]):
+                    best = place
+                left, read = left + 1, read + 1
+            if right % 2 == 1:
+                place = blocks[begin + right - 1]
+                if place >= 0 and (best < 0 or ranks[place] > ranks[best]):
+                    best = place
+                right, read = right - 1, read + 1
+            left, right = left // 2, right // 2
+            begin, size = begin + size, size // 2
+        places[i] = best
+    return places, read

@@ -228,7 +228,7 @@ class RowPaneGroups(PaneGroups):
     def answers_alone(self) -> bool:
         return False
 
-    def joint(self, windows: tuple[Range, ...]) -> PaneReaders | None:
+    def joint(self) -> PaneReaders | None:
         return None
 
     def _extent(self, state: ReaderState, inputs: Sequence[Delta], interval: Interval) -> Extent:

@@ -16,7 +16,6 @@ from mayfly.kernels.pane_partials import PaneNumber
 from mayfly.kernels.pane_readers import PaneReaders
 from mayfly.kernels.pane_store import PaneStore
 from mayfly.kernels.stateless import Nothing
-from mayfly.plan.window_kinds import Range
 
 
 @dataclass(frozen=True)
@@ -53,7 +52,7 @@ class ServedGroups(PaneGroups):
     def answers_alone(self) -> bool:
         return False
 
-    def joint(self, windows: tuple[Range, ...]) -> PaneReaders | None:
+    def joint(self) -> PaneReaders | None:
         return None  # nothing is answered, so nothing together
 
     @property

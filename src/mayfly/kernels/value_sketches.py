@@ -60,12 +60,13 @@ class ValueSketch(ABC):
 
     def along(self, parts: Sequence[bytes | None], first: Int64s, last: Int64s) -> Iterator[Any]:
         """The sketches of the parts from each of ``first`` to before ``last``, None of nothing;
-        neither ever falls, so two stacks of merged ones serve all."""
-        end = done = 0
+        two stacks of merged ones serve all until one of these falls."""
+        end = done = before = 0
         front: dict[int, Any] = {}
         back = None
         for low, high in zip(first.tolist(), last.tolist(), strict=True):
-            if low >= end:
+            fell, before = low < before or high < done, low
+            if low >= end or fell:
                 end = done = high
                 front, back = {high: None}, None
                 for place in range(high - 1, low - 1, -1):

@@ -27,7 +27,6 @@ from mayfly.physical.pane_sources import PaneSource
 from mayfly.physical.program import Task
 from mayfly.physical.shared_program import described
 from mayfly.physical.slides import slid_join
-from mayfly.plan.aggregate_families import SPREADS
 from mayfly.plan.catalog import Catalog, StreamDefinition
 from mayfly.plan.expressions import Column, Expression, conjunction, conjuncts
 from mayfly.plan.logical_operators import (
@@ -40,7 +39,6 @@ from mayfly.plan.logical_operators import (
     StreamScan,
 )
 from mayfly.plan.pane_functions import ROWS
-from mayfly.plan.plan_text import aggregate_text
 from mayfly.plan.types import BIGINT
 from mayfly.plan.window_kinds import Cumulative, Range
 
@@ -72,10 +70,6 @@ def join_obstacle(node: GroupAggregate, rules: Collection[str], *, exact_sums: b
         return "windows of different lengths over three inputs and more"
     if why := next((why for w in windows if (why := obstacle(node, w, exact_sums=exact_sums))), ""):
         return why
-    for call in node.aggregates:
-        if call.function in SPREADS:
-            words = aggregate_text((), [call], None)
-            return f"{words} needs panes that leave in the order in which they came"
     return ""
 
 

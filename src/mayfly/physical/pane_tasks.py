@@ -15,7 +15,7 @@ from mayfly.kernels.row_panes import RowPaneGroups, RowPaneStore, numbered_windo
 from mayfly.kernels.served_groups import ServedGroups
 from mayfly.kernels.window_assignment import WindowRows
 from mayfly.optimizer.labels import Labelled, describe
-from mayfly.optimizer.rules.share_panes import CS1, CS2, CS8, SKETCHES, SS1
+from mayfly.optimizer.rules.share_panes import CS1, CS2, CS7, CS8, SKETCHES, SS1
 from mayfly.physical.pane_plan import PanePlan
 from mayfly.physical.program import Task, stream_input
 from mayfly.physical.served_plan import for_server
@@ -45,7 +45,7 @@ def grouping_task(
         describe(node), plan.keys, plan.calls, payload(node.schema), node.having, Shape(),
         window=window, weights=plan.weights, asked=node.aggregates,
         finds_once=CS1.name in sharing, scans_once=CS2.name in sharing,
-        forwards=CS8.name in sharing,
+        forwards=CS8.name in sharing, saves_prefixes=CS7.name in sharing,
     )  # fmt: skip
     if serve:
         operator = ServedGroups.of(operator, plan.store)

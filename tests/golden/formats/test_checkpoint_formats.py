@@ -99,8 +99,8 @@ def test_a_checkpoint_with_panes_goes_on(tmp_path: Path) -> None:
     assert upgrade_state(runner.repository, runner.dataflow.program).properties[STATE_FORMAT] == 5
     RegisteredQueries(runner.repository, 2, {}).check_claimed(runner.dataflow.stages)
     logs = [answer.log for answer in runner.dataflow.stages.answers if answer.share is not None]
-    assert len(logs) == 3
-    assert len(set(logs)) == 2
+    assert len(logs) == 5
+    assert len(set(logs)) == 4
     assert continued_with(runner, PANES, Strategy.UPA)
 
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from mayfly.kernels.cover_groups import CoveredGroups
+from mayfly.kernels.dominance import EXTREMES
 from mayfly.kernels.pane_edges import contains, families_of, period_of, reach_of
 from mayfly.kernels.pane_groups import PaneGroups
 from mayfly.kernels.pane_partials import PaneNumber
@@ -23,7 +24,14 @@ from mayfly.optimizer.rules.share_panes import SS3, SS4
 from mayfly.periodic.predicate import EVERYTHING, Opaque, Predicate, Term
 from mayfly.periodic.sharing.relevant import relevant
 from mayfly.periodic.sharing.shared_joins import choose_joins
-from mayfly.physical.explain.sharing import Sharing, density, reads_of, sharing_of
+from mayfly.physical.explain.sharing import (
+    Sharing,
+    blocks_of,
+    density,
+    reads_of,
+    rows_of,
+    sharing_of,
+)
 from mayfly.physical.pane_plan import pane_number, pane_task
 from mayfly.physical.plan_programs import programs_of_plans
 from mayfly.physical.program import Program, StreamInput, Task
@@ -144,8 +152,20 @@ def _serves(owners: Sequence[OwnPanes], window: Range, needed: Sequence[PaneNumb
 def _pays(query: OwnPanes, panes: int) -> bool:
     """Whether reading so many panes in the place of one costs less than to make and keep these, in
     values per microsecond (spec/periodic 4)."""
-    reads = reads_of(query.groups, [query.window]) / period_of(query.window)
-    return (panes - 1) * reads < density([query.window]) * (1 + ROWS_IN_A_PANE)
+    alone = each = reads_of(query.groups, [query.window])
+    if _is_scanned(query.groups):
+        each = min(alone, blocks_of(rows_of([query.window], query.window.duration)))
+    more = (panes * each - alone) / period_of(query.window)
+    return more < density([query.window]) * (1 + ROWS_IN_A_PANE)
+
+
+def _is_scanned(groups: PaneGroups) -> bool:
+    """Whether others have scanned what it would read, as it has nothing but extremes and totals
+    (CS7)."""
+    if not (groups.saves_prefixes and groups.scans_once):
+        return False
+    plays = [made.call for made in groups.aggregators if made.way.play is not None]
+    return bool(plays) and all(call.function in EXTREMES for call in plays)
 
 
 def _counted(query: OwnPanes) -> OwnPanes:

@@ -13,9 +13,12 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from math import log2
 from typing import Any
 
 from mayfly.display import counted, number
+from mayfly.kernels.dominance import EXTREMES
+from mayfly.kernels.pane_aggregates import is_difference, is_merged
 from mayfly.kernels.pane_edges import edges, period_of, reach_of
 from mayfly.kernels.pane_groups import PaneGroups
 from mayfly.kernels.pane_readers import leads
@@ -298,6 +301,7 @@ def _panes(name: str, store: Any, readers: Sequence[tuple[str, PaneGroups]]) -> 
         if operator.is_covered:
             beside = [_window(other) for _, other in readers if not other.is_covered]
             rules = ["SS4", "CS6"] if window in beside and operator.finds_once else ["SS4"]
+            rules += ["CS7"] if _is_combined(operator, [other for _, other in readers]) else []
         rule = ", ".join(rules)
         asks = _plain(operator.detail.partition(" BY ")[0])
         reads = reads_of(operator, store.windows, [other for _, other in readers])
@@ -350,19 +354,58 @@ def reads_of(
     reader: PaneGroups, windows: Sequence[Range], readers: Sequence[PaneGroups] = ()
 ) -> float:
     """Values that a refresh reads: what came and what went, or all in the window where an aggregate
-    cannot subtract. In one pass for all windows, sums are differences of two running ones, and
-    extremes that another one of ``readers`` shows are not looked for (CS8)."""
+    cannot subtract."""
     window = _window(reader)
     if _in_one_pass(reader):
-        if all(made.way.play is None for made in reader.aggregators):
-            return 2.0
-        return 0.0 if _is_forwarded(reader, readers) else rows_of(windows, window.duration)
+        return _reads_in_one_pass(reader, windows, readers)
     period = min(period_of(window), window.duration)
     old = [other for other in windows if reach_of(other) >= window.duration] or [window]
     changed = period * (density(windows) + density(old))
     if all(made.way.play is None for made in reader.aggregators):
         return changed
-    return changed + rows_of(windows, window.duration)
+    size = rows_of(windows, window.duration)
+    return changed + (min(size, blocks_of(size)) if _is_combined(reader, readers) else size)
+
+
+def _is_combined(reader: PaneGroups, readers: Sequence[PaneGroups]) -> bool:
+    """Whether its extremes are put together of what another one of these has scanned (CS7)."""
+    if not reader.is_combined:
+        return False
+    return any(
+        _in_one_pass(other)
+        and _window(other).duration >= _window(reader).duration
+        and set(reader.numbers_read) <= set(other.numbers_read)
+        for other in readers
+    )
+
+
+def blocks_of(size: float) -> float:
+    """How many blocks of 1, 2, 4, … rows so many rows are."""
+    return 2 * log2(size + 1)
+
+
+def _reads_in_one_pass(
+    reader: PaneGroups, windows: Sequence[Range], readers: Sequence[PaneGroups]
+) -> float:
+    """With all of ``readers`` that ask the same: sums are differences of two running ones; extremes
+    are those of blocks, which are made in the scan of the longest window, or shown by another
+    reader (CS8); what can be taken out again goes on from the next shorter window."""
+    own, question = _window(reader).duration, _question(reader)
+    lengths = {_window(other).duration for other in readers if _question(other) == question}
+    size = rows_of(windows, own)
+    shorter = rows_of(windows, max((length for length in lengths if length < own), default=0))
+    if all(made.way.play is None for made in reader.aggregators):
+        return 2.0
+    reads = [0.0 if _is_forwarded(reader, readers) else 2.0]
+    for call in reader.calls:
+        if call.function in EXTREMES and not _is_forwarded(reader, readers):
+            is_longest = own == max(lengths, default=own)
+            reads.append(size if is_longest else min(size, blocks_of(size)))
+        elif is_merged(call):
+            reads.append(size)
+        elif not is_difference(call):
+            reads.append(size - shorter)
+    return max(reads)
 
 
 def _is_forwarded(reader: PaneGroups, readers: Sequence[PaneGroups]) -> bool:
@@ -375,12 +418,12 @@ def _is_forwarded(reader: PaneGroups, readers: Sequence[PaneGroups]) -> bool:
 
 
 def _in_one_pass(reader: PaneGroups) -> bool:
-    return reader.joint(()) is not None
+    return reader.joint() is not None
 
 
 def _question(reader: PaneGroups) -> str:
     """What is equal for queries that are answered in one pass."""
-    operator = reader.joint(())
+    operator = reader.joint()
     return "" if operator is None else described(operator.state_key())
 
 

@@ -90,9 +90,10 @@ class RegisteredQueries:
 
     def check_claimed(self, stages: StagedProgram) -> None:
         """Refuse states that no operator goes on from: it would begin again unnoticed."""
-        if self.dropped or self.replaced:
-            return  # what they leave behind goes with them
         stored = self.repository.current().properties["state"]
+        if self.dropped or self.replaced:
+            self._check_logs(stored, stages)
+            return  # what they leave behind goes with them
         unclaimed = stored.keys() - _needed(stored, stages, set()).keys()
         if unclaimed:
             names = sorted({name.rpartition("/")[0] for name in unclaimed})
@@ -101,6 +102,22 @@ class RegisteredQueries:
                 f"of its queries goes on from: {', '.join(names)}",
                 "the queries would begin anew unnoticed: use the version of Mayfly that wrote "
                 "them, or a new checkpoint",
+            )
+
+    def _check_logs(self, stored: Mapping[str, Any], stages: StagedProgram) -> None:
+        """Refuse queries that were answered by themselves and would be answered with others."""
+        names = {name.rpartition("/")[0] for name in stored}
+        alone = [
+            answer.query
+            for answer in stages.answers
+            if f"{LOG}/{answer.query}" in names and answer.share is not None
+        ]
+        if left := [name for name in alone if name not in (*self.replaced, *self.added)]:
+            raise UnsupportedFormat(
+                f"the checkpoint {self.repository.directory.address} has results of "
+                f"{', '.join(left)} alone, which this version answers in one pass with others",
+                "the queries would begin anew unnoticed: use the version of Mayfly that wrote "
+                'them, a new checkpoint, or without=["CS2"]',
             )
 
     def edits(self, base: Manifest, stages: StagedProgram) -> list[Any]:

@@ -18,6 +18,7 @@ import pyarrow as pa
 from mayfly.checkpoint.awaited_rows import WHOLE_ROWS, entry_waiting
 from mayfly.checkpoint.history import WAITING, Filling, KeptHistory, StoredHistory, history_of
 from mayfly.checkpoint.operator_state import Stored, load_state, store_state
+from mayfly.checkpoint.reader_history import WindowReading
 from mayfly.checkpoint.row_history import counting, counts_of, model_of
 from mayfly.checkpoint.source_log import part_of
 from mayfly.faults import reach
@@ -164,8 +165,8 @@ def _history(
 def _fill(runner: Runner, base: Manifest, history: StoredHistory) -> list[Any]:
     """Step the newcomers' operators once over what is kept; the edits."""
     stages = runner.dataflow.stages
-    tasks = {task.name for task in stages.tasks}
-    knowledge = {k: v for k, v in base.properties.get(KNOWN, {}).items() if k in tasks}
+    keys = {task.name for task in stages.tasks} | {r.key for r in WindowReading.all_of(stages)}
+    knowledge = {k: v for k, v in base.properties.get(KNOWN, {}).items() if k in keys}
     queries = {name: dict(query) for name, query in base.properties["queries"].items()}
     for name, whole in history.whole_from.items():
         rows = history.awaited.get(name, ())
@@ -242,6 +243,7 @@ def _step(
             begins=begins,
             delivery=base.version,
             knows_from=history.known_from,
+            entering=history.entering,
         )
         for stage in range(stages.stages)
     ]

@@ -19,6 +19,7 @@ from mayfly.checkpoint.stored_results import (
     StoredResults,
 )
 from mayfly.kernels.delta import column_name
+from mayfly.lifetime import MIN_TIME
 from mayfly.physical.joint_readers import LogShare
 from mayfly.physical.shared_program import Member, SharedProgram
 from mayfly.physical.stages import StagedProgram
@@ -93,18 +94,23 @@ class Results:
     ) -> Delivery:
         """The changes of a committed batch, or of the step that was given a number."""
         folder = f"{OUT}/{self.log}"
+        # Of a newcomer's first step all that it shows is new.
+        began = committed.properties.get(BEGAN, {}).get(self.log) if number is None else MIN_TIME
+        began = None if self.share is None else began
         number = committed.properties["delivery"] if number is None else number
-        began = committed.properties.get(BEGAN, {}).get(self.log)
         segments = [
             *committed.in_group(f"{folder}/{BORN}"), *committed.in_group(f"{folder}/{CUT}"),
             *(segment for segment in self.stored.logged(committed)
               if segment.tags.get(DELIVERY) == number or self._may_hold(segment, began)),
         ]  # fmt: skip
+        rows = self._changes(committed, number, segments)
+        if not rows:
+            segments = []  # those of others, or what a query shows that came after the batch
         whole = replace(self.stored, schema=self.schema)
         reader = replace(whole.reader(directory, committed, segments), began=began)
         return Delivery(
             batch_id=number,
-            rows=self._changes(committed, number, segments),
+            rows=rows,
             schema=self.schema,
             batches=lambda: reader.batches(directory),
             frame=lambda: frame_of(reader, spark, self.ddl()),

@@ -16,10 +16,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from mayfly.checkpoint.operator_state import (
-    Stored,
-    check_copied,
-)
+from mayfly.checkpoint.operator_state import Stored, check_copied
+from mayfly.checkpoint.reader_history import Entrance, interval_of_readers
 from mayfly.checkpoint.result_log import DELIVERY, LOG, ResultLog, alive_from, horizon
 from mayfly.errors import LimitExceeded, MayflyError
 from mayfly.faults import reach
@@ -82,9 +80,11 @@ class StageStep:
     zone: str = "UTC"
     """In which times have a day and an hour."""
     knows_from: Mapping[str, int] = field(default_factory=dict)
-    """Per task of a query that came later: the instant from which it knows all rows."""
+    """Per task of a query that came later, or reader of one: from when on it knows all rows."""
     letters: frozenset[str] = frozenset()
     """Streams whose dead letters are kept."""
+    entering: Mapping[str, Entrance] = field(default_factory=dict)
+    """Per task with readers that learn their history."""
     delivery: int = 0
     """The number under which the results of this step will be delivered."""
 
@@ -191,8 +191,8 @@ class _Step(StepState):
         results: dict[int, Delta | Pieces] = {}
         drawn = self.program.drawn_once(self.task.stage)
         for staged in self.program.tasks:
-            stepped = self.task.steps(staged.group) and self._runs_here(staged)
-            if staged.stage == self.task.stage and stepped:
+            steps = self.task.steps(staged.group) or staged.name in self.task.entering
+            if staged.stage == self.task.stage and steps and self._runs_here(staged):
                 results[staged.number] = self._run(staged, results, drawn.get(staged.number))
         for closed in self.program.closed:
             if closed.task in results:
@@ -213,6 +213,7 @@ class _Step(StepState):
         operator, first = staged.operator, self.task.first[staged.group]
         knows_from = self.task.knows_from.get(staged.name, MIN_TIME)
         interval = replace(self.task.intervals[staged.group], first=first, knows_from=knows_from)
+        interval = interval_of_readers(staged, interval, self.task.knows_from, self.task.entering)
         inputs = [self._input(staged, side, results) for side in range(len(staged.local))]
         name = f"task/{staged.name}"
         before = self._load(name, first_state(operator, self.bucket))
@@ -328,10 +329,10 @@ class _Step(StepState):
             if answer.share is None:
                 self.changes[answer.query] = self._output(answer, results)
                 continue
-            if answer.log not in shared:
+            if answer.log not in shared and answer.task in results:
                 self._output(answer, results)
                 shared[answer.log] = _by_reader(results[answer.task])
-            self.changes[answer.query] = shared[answer.log].get(answer.share.reader, 0)
+            self.changes[answer.query] = shared.get(answer.log, {}).get(answer.share.reader, 0)
         for edge in self.parcels_in:
             kind, _, stream = edge.partition("/")
             if kind == DEAD_LETTERS:
