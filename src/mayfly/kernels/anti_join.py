@@ -36,6 +36,7 @@ from mayfly.kernels.kept_rows import KeptRows, Shape, rows_with
 from mayfly.kernels.lifetime_rows import CODE, Bools, chosen, clustered, numbers
 from mayfly.kernels.operator import (
     NO_IDS,
+    Forgetting,
     Holding,
     Key,
     Lying,
@@ -164,6 +165,14 @@ class AntiJoinRows(Operator):
     @property
     def lying(self) -> Lying:
         return Lying.BESIDE_LEFT if self.by_identity else Lying.BY_KEY
+
+    def forgets(self) -> tuple[Forgetting, ...]:
+        """A left row is covered for ever, or never, once no right row comes."""
+        if self.by_identity:
+            return ()
+        pairs = zip(self.key_of(1), self.key_of(0), strict=True)
+        known = tuple((right, left) for right, left in pairs if left and right)
+        return (Forgetting(("left",), {1: known}),)
 
     def identities(self, state: NegationState) -> Int64s:
         """Left rows as they entered: when they came, or when their key was last uncovered."""

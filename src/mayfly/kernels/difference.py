@@ -34,7 +34,7 @@ from mayfly.kernels.delta import (
 from mayfly.kernels.interval import Interval
 from mayfly.kernels.kept_rows import KeptRows, Shape, rows_with
 from mayfly.kernels.lifetime_rows import CODE, chosen, clustered, numbers, whole
-from mayfly.kernels.operator import NO_IDS, Holding, Key, Operator, StateKey, same_kind
+from mayfly.kernels.operator import NO_IDS, Forgetting, Holding, Key, Operator, StateKey, same_kind
 from mayfly.kernels.window_join import BothKept, kept_inputs
 from mayfly.lifetime import NEVER
 from mayfly.plan.spread import Spread
@@ -97,6 +97,14 @@ class ExceptAllRows(Operator):
 
     def spread_after(self, kept: Sequence[Spread | None]) -> Spread:
         return (kept[0] or Spread()) | Spread.by(self.key_of())
+
+    def forgets(self) -> tuple[Forgetting, ...]:
+        """Nothing happens to a value of which no row comes on either side."""
+        own = self.columns[0].names
+        columns = {
+            side: tuple(zip(self.columns[side].names, own, strict=True)) for side in range(2)
+        }
+        return (Forgetting(("left", "right"), columns),)
 
     def identities(self, state: BothKept) -> Int64s:
         parts = zip(state.left.column(ID), state.left.column(SINCE), strict=True)

@@ -22,7 +22,7 @@ from mayfly.kernels.delta import ID, Delta, concatenated, mixed_ids, taken, with
 from mayfly.kernels.interval import Interval
 from mayfly.kernels.kept_rows import KeptRows, Shape, rows_with
 from mayfly.kernels.lifetime_rows import CODE, clustered, numbers, whole
-from mayfly.kernels.operator import Alone, Holding, StateKey
+from mayfly.kernels.operator import Alone, Forgetting, Holding, StateKey
 from mayfly.kernels.value_spans import every_row_words
 from mayfly.lifetime import MIN_TIME
 from mayfly.plan.spread import Spread
@@ -85,6 +85,9 @@ class WeakDistinct(Alone):
 
     def spread_by(self, rows: pa.Table, side: int) -> Int64s | None:
         return group_codes([whole(rows.column(n)) for n in self.columns.names], rows.num_rows)
+
+    def forgets(self) -> tuple[Forgetting, ...]:
+        return (Forgetting(("kept",), {0: tuple((name, name) for name in self.columns.names)}),)
 
     def stored_codes(self, part: str, rows: pa.Table) -> Int64s | None:
         return self._codes(rows)

@@ -229,7 +229,7 @@ class GroupRows(Alone):
             return ()
         kept = zip(self.keys, self.own_key(), strict=True)
         columns = [(column_name(key), own) for key, own in kept if isinstance(key, Column)]
-        return (Forgetting(("members", "groups"), 0, tuple(columns)),)
+        return (Forgetting(("members", "groups"), {0: tuple(columns)}),)
 
     def identities(self, state: GroupState) -> Int64s:
         return np.concatenate([NO_IDS, *state.groups.column(ID)])

@@ -41,7 +41,7 @@ from mayfly.kernels.interval import Interval
 from mayfly.kernels.kept_rows import KeptRows, Shape
 from mayfly.kernels.lifetime_rows import CODE, chosen, clustered, numbers
 from mayfly.kernels.multiway_probe import Check, Effort, Held, Partial
-from mayfly.kernels.operator import Copy, Holding, Key, Operator, StateKey, plain_key
+from mayfly.kernels.operator import Copy, Forgetting, Holding, Key, Operator, StateKey, plain_key
 from mayfly.kernels.search import Search, arrivals
 from mayfly.kernels.stateless import satisfying, values_of
 from mayfly.kernels.window_join import (
@@ -171,6 +171,30 @@ class MultiwayJoin(Operator):
     def nothing(self) -> Delta:
         columns = pa.schema([column for each in self.result_columns for column in each])
         return Delta.empty(columns, dual=self.dual)
+
+    def forgets(self) -> tuple[Forgetting, ...]:
+        """The rows of an input are of no use when no partner comes from any of the others."""
+        sides = range(len(self.columns))
+        keys = [self.key_of(side) for side in sides]
+        return (
+            ()
+            if self.dual
+            else tuple(
+                Forgetting(
+                    (f"kept{member}",),
+                    {
+                        side: tuple(
+                            (theirs, own)
+                            for theirs, own in zip(keys[side], keys[member], strict=True)
+                            if theirs is not None and own is not None
+                        )
+                        for side in sides
+                        if side != member
+                    },
+                )
+                for member in sides
+            )
+        )
 
     @property
     def quiet(self) -> bool:

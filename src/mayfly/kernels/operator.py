@@ -119,14 +119,13 @@ class Copy:
 
 @dataclass(frozen=True, slots=True)
 class Forgetting:
-    """Parts of the state that go with a key of which no row comes from an input any more.
+    """Parts of the state that go with a key of which no row comes from some inputs any more.
 
-    ``columns`` are those of the input, and what they are called in the stored rows.
+    ``columns`` are those of each of these inputs, and what they are called in the stored rows.
     """
 
     parts: tuple[str, ...]
-    side: int
-    columns: tuple[tuple[str, str], ...]
+    columns: Mapping[int, tuple[tuple[str, str], ...]]
 
 
 class Operator:

@@ -18,17 +18,18 @@ import numpy as np
 import pyarrow as pa
 
 from mayfly.arrays.order import Int64s, places_in, stable_order
-from mayfly.kernels.delta import ID, LIFE, Delta, concatenated, taken
+from mayfly.kernels.delta import ID, LIFE, Delta, column_name, concatenated, taken
 from mayfly.kernels.frame_layout import Distances, Layout, peers_of
 from mayfly.kernels.frame_rows import FrameTerms, OfPartitions, check_parts
 from mayfly.kernels.frame_values import FrameInput
 from mayfly.kernels.interval import Interval
 from mayfly.kernels.kept_rows import KeptRows, Shape, rows_with
 from mayfly.kernels.lifetime_rows import CODE, chosen, clustered, numbers, whole
-from mayfly.kernels.operator import Holding, StateKey
+from mayfly.kernels.operator import Forgetting, Holding, StateKey
 from mayfly.kernels.room import touch
 from mayfly.kernels.running_values import PEERS, ROWS, RunningInput, carried_columns
 from mayfly.lifetime import MIN_TIME, NEVER
+from mayfly.plan.expressions import Column
 from mayfly.plan.over_frames import FrameReach
 from mayfly.plan.strategy import Structure
 from mayfly.plan.types import arrow_type
@@ -167,6 +168,13 @@ class OverRows(OfPartitions):
     def _per_key(self, part: str, what: str, reason: str, most: int) -> Holding:
         keys, words = self.terms.partition, self.key_words()
         return Holding(part, Structure.GROUPS, what, 0, words, reason, per_key=most, keys=keys)
+
+    def forgets(self) -> tuple[Forgetting, ...]:
+        """No later frame reaches the rows of a key that is closed."""
+        parts = zip(self.terms.partition, self.terms.part_names, strict=True)
+        columns = [(column_name(key), own) for key, own in parts if isinstance(key, Column)]
+        held = tuple(holding.part for holding in self.holdings())
+        return (Forgetting(held, {0: tuple(columns)}),)
 
     # ── a step ────────────────────────────────────────────────────────────────────────────
 

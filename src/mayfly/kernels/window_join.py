@@ -256,7 +256,7 @@ class JoinRows(Operator):
         pairs = zip(self.key_of(0), self.key_of(1), strict=True)
         equal = [(left, right) for left, right in pairs if left is not None and right is not None]
         turned = tuple((right, left) for left, right in equal)
-        return Forgetting(("left",), 1, turned), Forgetting(("right",), 0, tuple(equal))
+        return Forgetting(("left",), {1: turned}), Forgetting(("right",), {0: tuple(equal)})
 
     def step(
         self, state: BothKept, inputs: Sequence[Delta], interval: Interval

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 
 from mayfly.kernels.delta import column_name
 from mayfly.kernels.key_ends import CloseKeys
@@ -55,12 +56,15 @@ def _of_task(task: Task) -> Iterator[Forgetful]:
     relations = [_reads_relation(source) for source in task.inputs]
     if any(relations):
         return  # rows of it may be changed later
-    if task.operator.combines and task.strict:
-        return  # with its rows the results are found that a cut concerns, when buckets change
+    if any(isinstance(source, Task) and source.strict for source in task.inputs):
+        return  # with the rows of a state the results are found that a cut of its input concerns
     for forgetting in task.operator.forgets():
-        closings = _closings(task.inputs[forgetting.side])
-        renamed = _renamed(closings, dict(forgetting.columns))
-        yield Forgetful(task, forgetting.parts, renamed)
+        by_side = [
+            _renamed(_closings(task.inputs[side]), dict(columns))
+            for side, columns in forgetting.columns.items()
+        ]
+        if all(by_side):
+            yield Forgetful(task, forgetting.parts, tuple(chain.from_iterable(by_side)))
 
 
 def _closings(source: Task | Source) -> tuple[Closing, ...]:

@@ -19,7 +19,15 @@ COLUMNS = "(ts BIGINT, k BIGINT, v BIGINT) TIMESTAMP BY ts"
 KEYS = 200
 GROUPS = "SELECT k, COUNT(*) AS n, SUM(v) AS s FROM o GROUP BY k"
 JOIN = "SELECT o.k, o.v, p.v AS w FROM o, p WHERE o.k = p.k"
-TEXTS = (GROUPS, JOIN, "SELECT o.k, COUNT(*) AS n FROM o, p WHERE o.k = p.k GROUP BY o.k")
+TEXTS = (
+    GROUPS,
+    JOIN,
+    "SELECT o.k, COUNT(*) AS n FROM o, p WHERE o.k = p.k GROUP BY o.k",
+    "SELECT DISTINCT k, v FROM o",
+    "SELECT k, v FROM o EXCEPT ALL SELECT k, v FROM p",
+    "SELECT k, SUM(v) OVER (PARTITION BY k ORDER BY ts) AS s FROM o",
+    "SELECT o.v, p.v AS w, x.v AS u FROM o, p, o x WHERE o.k = p.k AND p.k = x.k AND o.v = x.v",
+)
 
 
 def session_with(closing: str = "PUNCTUATION (k) WHEN (v = 0)") -> LocalSession:
@@ -40,6 +48,13 @@ def rows_kept(session: LocalSession, query: str) -> int:
 @pytest.mark.parametrize("query", TEXTS)
 def test_state_of_closed_keys_goes(query: str) -> None:
     assert rows_kept(session_with(), query) < 400
+    assert rows_kept(session_with(""), query) >= (KEYS if "OVER" in query else 9 * KEYS)
+
+
+def test_left_rows_go_when_nothing_can_cover_them_any_more() -> None:
+    """What stays of a key is whether it is covered."""
+    query = "SELECT v FROM o WHERE NOT EXISTS (SELECT * FROM p WHERE p.k = o.k)"
+    assert rows_kept(session_with(), query) < 4 * KEYS
     assert rows_kept(session_with(""), query) > 9 * KEYS
 
 
@@ -82,6 +97,33 @@ def test_explain_says_what_goes_and_what_stays() -> None:
     assert "the join at line 1 keeps the rows of a key until PUNCTUATION of" in joined
     other = str(session_with().explain("SELECT v, COUNT(*) AS n FROM o GROUP BY v"))
     assert "the state of GROUP BY at line 1 grows without bound" in other
+
+
+@pytest.mark.parametrize(
+    ("query", "told"),
+    [
+        ("SELECT DISTINCT k, v FROM o", "DISTINCT at line 1 keeps the rows of a key until"),
+        (
+            "SELECT SUM(v) OVER (PARTITION BY k ORDER BY ts) AS s FROM o",
+            "OVER at line 1 keeps the rows of a key until",
+        ),
+        (
+            "SELECT v FROM o WHERE NOT EXISTS (SELECT * FROM p WHERE p.k = o.k)",
+            "NOT EXISTS at line 1 keeps covered keys of closed keys: they are few numbers",
+        ),
+        (
+            "SELECT v FROM o ORDER BY v LIMIT 3",
+            "LIMIT at line 1 keeps rows, answer of closed keys: of its state no part has a key",
+        ),
+        (
+            "SELECT v, COUNT(*) AS n FROM o GROUP BY v",
+            "GROUP BY at line 1 keeps rows, groups of closed keys: not every input has closed them",
+        ),
+        (f"{JOIN} AND o.v = p.v", "on Spark the join at line 1 keeps rows of closed keys"),
+    ],
+)
+def test_explain_says_why_state_stays(query: str, told: str) -> None:
+    assert told in str(session_with().explain(query))
 
 
 def test_a_join_that_one_stream_closes_still_grows() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from mayfly.kernels.operator import Operator
 from mayfly.optimizer.labels import describe
 from mayfly.optimizer.plan_warnings import (
     Warned,
@@ -16,6 +17,8 @@ from mayfly.optimizer.plan_warnings import (
 from mayfly.physical.closing_keys import Forgetful, forgetful_states
 from mayfly.physical.explain.model import ExplainedOperator, PhysicalPlan
 from mayfly.physical.program import Program, Task
+from mayfly.physical.shared_program import shared
+from mayfly.physical.stager import stage_tasks
 from mayfly.plan.catalog import Catalog, StreamDefinition
 from mayfly.plan.expressions import Literal
 from mayfly.plan.logical_operators import Node, Output, Select, StreamScan
@@ -60,13 +63,58 @@ def with_punctuations(
     for forgetful in forgetful_states(program.tasks()):
         parts.setdefault(forgetful.task, []).append(forgetful)
     bounded = {
-        endless_state(task.node): _until_closed(task.node, states)
+        growing: _until_closed(task.node, states)
         for task, states in parts.items()
         if task.node is not None
+        for growing in (endless_state(task.node), keyed_state(task.node))
+        if growing is not None
         and sum(len(state.parts) for state in states) == len(task.operator.holdings())
     }
-    changed = (bounded.get(warned, warned) for warned in warnings)
-    return tuple(dict.fromkeys([*changed, *map(_noted, closing)]))
+    elsewhere = _elsewhere(program)
+    notes = [
+        _apart(task.node) for task in parts if task.node is not None and task.operator in elsewhere
+    ]
+    stays = [
+        _stays(task, parts.get(task, ()))
+        for task in program.tasks()
+        if task.node is not None
+        and endless_state(task.node) in warnings
+        and endless_state(task.node) not in bounded
+    ]
+    changed = [bounded.get(warned, warned) for warned in warnings]
+    return tuple(dict.fromkeys([*changed, *notes, *stays, *map(_noted, closing)]))
+
+
+def _elsewhere(program: Program) -> list[Operator]:
+    """The operators that forget closed keys, but not on Spark: these are in other buckets there."""
+    stages, tasks = stage_tasks(shared({"query": program}, {}), together=False)
+    beside = {tasks[f.task].operator for closed in stages.closed for f in closed.forgetting}
+    return [s.task.operator for s in forgetful_states(program.tasks())
+            if s.task.operator not in beside]  # fmt: skip
+
+
+def _apart(node: Node) -> Warned:
+    return Warned(
+        f"on Spark {describe(node)} keeps rows of closed keys: they are exchanged by other columns "
+        "than the key of PUNCTUATION, so that they lie in other buckets than what is closed",
+        "join and group by the key of PUNCTUATION first, or put windows on the streams",
+    )
+
+
+def _stays(task: Task, states: Iterable[Forgetful]) -> Warned:
+    assert task.node is not None
+    gone = [part for state in states for part in state.parts]
+    held = {holding.part: holding.holds or "rows" for holding in task.operator.holdings()}
+    kept = ", ".join(dict.fromkeys(what for part, what in held.items() if part not in gone))
+    why = "of its state no part has a key"
+    if task.operator.forgets():
+        why = "not every input has closed them, its key does not have theirs, or rows may leave"
+    if gone:
+        why = "they are few numbers for each key"
+    return Warned(
+        f"{describe(task.node)} keeps {kept} of closed keys: {why}",
+        "write the key of PUNCTUATION into its key, or put windows on the streams",
+    )
 
 
 def _streams(plan: Node) -> list[str]:
