@@ -171,8 +171,8 @@ class AntiJoinRows(Operator):
         if self.by_identity:
             return ()
         pairs = zip(self.key_of(1), self.key_of(0), strict=True)
-        known = tuple((right, left) for right, left in pairs if left and right)
-        return (Forgetting(("left",), {1: known}),)
+        equal = tuple((right, left) for right, left in pairs if left and right)
+        return (Forgetting(("left",), {1: equal}),)
 
     def identities(self, state: NegationState) -> Int64s:
         """Left rows as they entered: when they came, or when their key was last uncovered."""
