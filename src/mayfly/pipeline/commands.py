@@ -187,7 +187,9 @@ class Commands:
     def _streams_read(self) -> set[str]:
         """The streams of which batches have brought rows."""
         stored = self.control.repository.current().properties
-        return set(Clocks.from_json(stored["clocks"]).streams if stored["batch"] >= 0 else ())
+        return set(
+            Clocks.from_json(stored["clocks"]).streams if stored.get("batch", -1) >= 0 else ()
+        )
 
     def _drop(self, command: Command, queries: Reading) -> None:
         check_drop(command.name, set(self.readers(queries)))

@@ -178,7 +178,7 @@ def _fill(runner: Runner, base: Manifest, history: StoredHistory) -> list[Any]:
     ]
     if not history.began:
         return edits
-    base = _edited(base, edits)
+    base = replace(_edited(base, edits), version=base.version)  # the same commit
     receipts, relations = _step(runner, base, history)
     state = {k: v for receipt in receipts for k, v in receipt.stored.items()}
     answers = dict(base.properties["answers"])
