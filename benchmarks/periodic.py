@@ -40,6 +40,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -99,7 +100,12 @@ def in_child(
         child.communicate()
         return {"ended_after_seconds": limit}
     if child.returncode:
-        sys.exit(f"{runner} failed:\n{out[-2000:]}\n{errors[-6000:]}")
+        failure = f"{runner} failed:\n{out[-2000:]}\n{errors[-6000:]}"
+        if limit is None:  # its answers are to be checked
+            sys.exit(failure)
+        print(failure, flush=True)
+        causes = [line for line in errors.splitlines() if line.startswith("Caused by")]
+        return {"failed": (causes or ["see the output"])[-1][:200]}
     result: dict[str, Any] = json.loads(out.splitlines()[-1])
     shutil.rmtree(work, ignore_errors=True)
     return result
@@ -171,7 +177,7 @@ def timed(
     result.pop("answers", None)
     result |= {"commit": commit(), "load_average": before}
     if "batch_seconds" not in result:
-        print(f"{task.name:34} {task.runner:10} ended: no time", flush=True)
+        print(f"{task.name:34} {task.runner:10} no figure: {result}", flush=True)
         return result
     result["median_seconds"] = median(result["batch_seconds"][task.load.warm_up :])
     seconds = result["median_seconds"]
@@ -185,8 +191,10 @@ def measure(
     results: dict[str, Any],
     again: bool = False,
     limit: float | None = None,
+    keep: Callable[[], None] = lambda: None,
 ) -> None:
-    """Add to results what they lack; ``limit``: end a runner after so many seconds."""
+    """Add to results what they lack; ``limit``: end a runner after so many seconds; ``keep`` is
+    called after each."""
     root, clock = Path(tempfile.mkdtemp(prefix="mayfly-periodic-")), Clock(minutes)
     missing = [
         task
@@ -204,6 +212,7 @@ def measure(
             result = timed(task, root, clock, last.get(task.runner, 20.0), limit)
             last[task.runner] = time.monotonic() - began
             results.setdefault(task.name, {})[task.runner] = result
+            keep()
     finally:
         shutil.rmtree(root, ignore_errors=True)
 
@@ -269,12 +278,16 @@ def main() -> None:
     of = {name: list(some) for name, some in COUNTS_OF.items()}
     configuration = {**asdict(load), "counts": list(counts), "counts_of": of, "large": LARGE}
     results = measured_before(options.record, configuration) if options.record else {}
-    measure(listed, options.minutes, results, options.again, options.limit)
-    results["summary"] = summary(results)
+
+    def keep() -> None:
+        results["summary"] = summary(results)
+        if options.record:
+            record(options.record, configuration, results)
+
+    measure(listed, options.minutes, results, options.again, options.limit, keep)
+    keep()
     for name, figure in results["summary"].items():
         print(f"{name}: {figure:.4g}")
-    if options.record:
-        print(record(options.record, configuration, results))
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ SETTINGS = {
     "parallelism.default": "2",
     "pipeline.object-reuse": "true",
     "state.backend.type": "hashmap",
+    "taskmanager.memory.managed.size": "4gb",  # 240 windows do not start with 128 MB
     "table.local-time-zone": "UTC",
     "table.optimizer.reuse-source-enabled": "true",
     "table.optimizer.reuse-sub-plan-enabled": "true",
