@@ -336,21 +336,30 @@ def periodic() -> str:
     lines = [
         f"Median seconds of a batch, and the state kept. {setting['rows']:,} rows a batch, "
         f"{setting['seconds']} s of event time each, `local[2]`; eight groups of queries as in the "
-        "thesis (8.5.1). *Ended*: not done after so many seconds. Empty: not measured.",
+        "thesis (8.5.1). *Ended*: not done after so many seconds. *Failed*: it did not start or "
+        "stopped with an error. Empty: not measured.",
         "",
         f"| | {' | '.join(names)} |",
         "|---" + "|---:" * len(names) + "|",
     ]
-    for name, runners in found.items():
+    for name, runners in sorted(found.items(), key=lambda item: _periodic_order(item[0])):
         cells = [_periodic_cell(runners.get(runner, {})) for runner in names]
         lines.append(f"| {name} | {' | '.join(cells)} |")
     lines += ["", *(f"- {name}: {figure:.2g}" for name, figure in figures.items())]
     return "\n".join([*lines, "", _origin(result)]) + "\n"
 
 
+def _periodic_order(name: str) -> tuple[bool, list[int]]:
+    """Numbers of queries first, then what is timed of one query, by size and ratio."""
+    numbers = [int(digits.replace(",", "")) for digits in re.findall(r"[\d,]*\d", name)]
+    return name.startswith("d/s"), numbers[::-1]
+
+
 def _periodic_cell(run: Mapping[str, Any]) -> str:
     if "ended_after_seconds" in run:
         return f"ended, {run['ended_after_seconds']:.0f} s"
+    if "failed" in run:
+        return "failed"
     if "median_seconds" not in run:
         return ""
     state = run.get("state")
