@@ -99,6 +99,7 @@ def streams_of(query: str) -> list[str]:
     return [name for name in ("o", "p", "q") if re.search(rf"(FROM|,|JOIN) {name}\b", query)]
 
 
+@pytest.mark.halved
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("query", QUERIES)
 def test_answers_are_those_over_the_rows_in_time(query: str, seed: int) -> None:

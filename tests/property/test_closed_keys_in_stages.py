@@ -44,6 +44,7 @@ def catalog_of() -> LocalSession:
     return session
 
 
+@pytest.mark.halved
 @pytest.mark.parametrize("query", QUERIES)
 def test_stages_answer_as_duckdb_does(query: str) -> None:
     check(query, Random(query))

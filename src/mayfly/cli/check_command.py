@@ -81,7 +81,7 @@ class CheckedQuery:
 def _checked(query: Query, catalog: Catalog) -> CheckedQuery:
     """A plan is compiled, which loads the kernels, only where its warnings are not foreseen."""
     optimized = optimize(query.plan)
-    if (warnings := foreseen_warnings(optimized)) is not None:
+    if (warnings := foreseen_warnings(optimized, catalog)) is not None:
         return CheckedQuery(query.name, answer_label(optimized), warnings)
     from mayfly.physical.explain.explainer import plan_physically
 

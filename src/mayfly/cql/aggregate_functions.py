@@ -171,6 +171,10 @@ FOREIGN_AGGREGATES = {
     ),
     "regr_slope": "write COVAR_POP(y, x) / VAR_POP(x)",
     "regr_r2": "write CORR(y, x) * CORR(y, x)",
+    "group_concat": "write STRING_AGG(x, ',')",
+    **dict.fromkeys(
+        ("array_sort", "sort_array"), "order where it is made: COLLECT_LIST(x ORDER BY x)"
+    ),
     "product": "write EXP(SUM(LN(x))) for positive numbers",
     "histogram": "write GROUP BY of the value, or TOP(x, k)",
     **dict.fromkeys(("bit_and", "bit_or", "bit_xor"), "compute the bits before the stream enters"),

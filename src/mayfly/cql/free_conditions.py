@@ -11,7 +11,7 @@ from mayfly.cql.completeness import check_complete
 from mayfly.cql.dialect import parse_expression
 from mayfly.cql.grammar import check_tree
 from mayfly.cql.messages import SourceText, TextSpan, error_at
-from mayfly.cql.scalar import ScalarBinder
+from mayfly.cql.scalar import DECLARATION, ScalarBinder
 from mayfly.cql.scope import Item, Scope
 from mayfly.cql.tokens import tokenize
 from mayfly.plan.expressions import Column, Expression
@@ -44,8 +44,8 @@ def bind_scalar(text: str, columns: Mapping[str, Mapping[str, DataType]]) -> Exp
 def bind_tokens(
     source: SourceText, tokens: list[Token], columns: Mapping[str, Mapping[str, DataType]]
 ) -> Expression:
-    """The scalar expression of some tokens of a larger text."""
-    binder, tree = _parsed(source, tokens, columns)
+    """The scalar expression of some tokens of a larger text that declares a stream."""
+    binder, tree = _parsed(source, tokens, columns, DECLARATION)
     return binder.bind(tree)
 
 
@@ -60,7 +60,10 @@ def _read(
 
 
 def _parsed(
-    source: SourceText, tokens: list[Token], columns: Mapping[str, Mapping[str, DataType]]
+    source: SourceText,
+    tokens: list[Token],
+    columns: Mapping[str, Mapping[str, DataType]],
+    clause: str = "WHERE",
 ) -> tuple[ScalarBinder, exp.Expr]:
     tree = parse_expression(source, tokens)
     check_tree(source, tree)
@@ -69,7 +72,7 @@ def _parsed(
         Item(name, RelationScan(name, name, _schema(name, own), retroactive=False))
         for name, own in columns.items()
     )
-    return ScalarBinder(source, Scope(source, items), "WHERE"), tree
+    return ScalarBinder(source, Scope(source, items), clause), tree
 
 
 def _schema(name: str, columns: Mapping[str, DataType]) -> tuple[Column, ...]:

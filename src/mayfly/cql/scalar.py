@@ -68,6 +68,9 @@ _PATTERNS: dict[type[exp.Expr], str] = {
     exp.RegexpLike: "RLIKE",
 }
 
+DECLARATION = "CREATE STREAM"
+"""The clause of expressions that see one row as it comes: no groups, no other inputs."""
+
 
 class ScalarBinder:
     """Binds expressions over one scope; ``clause`` says where they stand, for messages."""
@@ -357,6 +360,8 @@ class ScalarBinder:
     def stray_aggregate(self, node: exp.Expr) -> CqlError:
         """An aggregate where none may stand; blocks with groups bind theirs elsewhere."""
         hint = "filter groups in HAVING, or compute it in a sub-query"
+        if self.clause == DECLARATION:
+            hint = "it sees one row; aggregate in a query over the stream"
         return self.error(node, f"{node.name.upper()} is not allowed in {self.clause}", hint)
 
     def _call(self, node: exp.Expr, name: str, arguments: list[Expression]) -> Expression:
@@ -414,6 +419,11 @@ class ScalarBinder:
 def _subquery_advice(node: exp.Expr, clause: str) -> tuple[str, str]:
     word = "EXISTS" if isinstance(node, exp.Exists) else "IN (SELECT …)"
     word = f"NOT {word}" if isinstance(node.parent, exp.Not) else word
+    if clause == DECLARATION:
+        return (
+            f"{word} is not allowed in {clause}",
+            "use columns of the row; join in a query over it",
+        )
     return (
         f"{word} stands in WHERE, SELECT and HAVING, not here",
         "select it in a sub-query, or join one that counts, LEFT JOIN (SELECT k, COUNT(*) AS n "

@@ -165,7 +165,13 @@ def check_plain(context: BindingContext, block: exp.Expr, word: str) -> None:
     """Refuse what changes nothing inside EXISTS, or hides what it looks for."""
     if not isinstance(block, exp.Select):
         raise context.error(block, f"{word} takes one SELECT", f"write one {word} per part")
-    for part in ("distinct", "group", "having", "order", "limit", "offset"):
+    if block.args.get("having"):
+        raise context.error(
+            block.args["having"],
+            f"HAVING is not allowed inside {word}",
+            f"write k {word.replace('EXISTS', 'IN')} (SELECT k FROM … GROUP BY k HAVING …)",
+        )
+    for part in ("distinct", "group", "order", "limit", "offset"):
         if block.args.get(part):
             raise context.error(
                 block.args[part] if part != "distinct" else block,

@@ -32,6 +32,7 @@ from mayfly.physical.pane_sources import PaneSource, call_parts
 from mayfly.physical.session_totals import groups_sessions, is_per_window, partition_of
 from mayfly.physical.slides import in_panes, rows_because, runnable, slid_rows, slid_window
 from mayfly.plan.aging_calls import decays
+from mayfly.plan.catalog import Catalog, StreamDefinition
 from mayfly.plan.derived_stream import Derived
 from mayfly.plan.expressions import Literal
 from mayfly.plan.finished_operators import Finished, InWindows
@@ -68,14 +69,14 @@ from mayfly.plan.unnest import Unnest
 from mayfly.plan.window_kinds import PartitionRows
 
 
-def foreseen_warnings(optimized: Optimized) -> tuple[Warned, ...] | None:
+def foreseen_warnings(optimized: Optimized, catalog: Catalog) -> tuple[Warned, ...] | None:
     """What EXPLAIN warns of in the chosen plan; None if only the program can tell, or is refused.
 
     ``SELECT a FROM s [ROWS 5]`` → "s [ROWS 5] runs in a single task".
     """
     plan, context = optimized.plan, optimized.context
     assert isinstance(plan, Output)
-    if context.strategy is Strategy.NT or not _runs(plan):
+    if context.strategy is Strategy.NT or not _runs(plan) or _closes_keys(plan, catalog):
         return None
     if plan.serve is not None:
         plan = in_panes(plan)
@@ -93,6 +94,13 @@ def foreseen_warnings(optimized: Optimized) -> tuple[Warned, ...] | None:
     if plan.kind is OutputKind.VIEW and endless:
         warnings = chain([endless_answer(runnable(plan))], warnings)
     return tuple(dict.fromkeys(warnings))
+
+
+def _closes_keys(plan: Node, catalog: Catalog) -> bool:
+    """Whether a stream has PUNCTUATION: only operators know what they forget."""
+    scans = (part for part in plan.walk() if isinstance(part, StreamScan))
+    streams = (catalog.lookup(scan.stream) for scan in scans)
+    return any(isinstance(s, StreamDefinition) and s.punctuation is not None for s in streams)
 
 
 def answer_label(optimized: Optimized) -> Label:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from mayfly.optimizer.optimize import Optimized
 from mayfly.patterns import Kind
 from mayfly.physical.concerns import answer_label, foreseen_warnings
-from mayfly.plan.catalog import ArchiveDefinition
+from mayfly.plan.catalog import ArchiveDefinition, Catalog
 from mayfly.plan.logical_operators import Output, OutputKind, RelationScan, StreamScan
 from mayfly.plan.window_kinds import Range
 
@@ -23,11 +23,11 @@ CENTURY = 100 * 366 * 86_400_000_000
 """Sizes that are small enough in any layout, and lives that are short enough in any calendar."""
 
 
-def is_plain(definition: ArchiveDefinition, optimized: Optimized) -> bool:
+def is_plain(definition: ArchiveDefinition, optimized: Optimized, catalog: Catalog) -> bool:
     """Whether an archive of the query's results can be made, as far as the statement tells."""
     plan = optimized.plan
     assert isinstance(plan, Output)
-    if plan.kind is not OutputKind.VIEW or foreseen_warnings(optimized) is None:
+    if plan.kind is not OutputKind.VIEW or foreseen_warnings(optimized, catalog) is None:
         return False
     longest = definition.max_lifetime or _longest(plan)
     if longest is None or not 0 < definition.refresh <= longest <= CENTURY:

@@ -187,7 +187,7 @@ def streams_read(cql: str, catalog: Catalog) -> tuple[str, ...]:
     optimized = optimize(bind_query(cql, catalog))
     plan = optimized.plan
     assert isinstance(plan, Output)
-    if foreseen_warnings(optimized) is None:
+    if foreseen_warnings(optimized, catalog) is None:
         from mayfly.physical.compiler import compile_plan  # loads the kernels
 
         compile_plan(plan, catalog)

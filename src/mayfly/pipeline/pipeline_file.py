@@ -185,7 +185,7 @@ class PipelineFile:
 
 
 def _check_archive(archive: ArchiveDefinition, catalog: Catalog) -> None:
-    if not is_plain(archive, optimize(archive.plan)):
+    if not is_plain(archive, optimize(archive.plan), catalog):
         from mayfly.pipeline.archive_settings import check_declaration  # loads archives
 
         check_declaration(archive, _program(archive, catalog))

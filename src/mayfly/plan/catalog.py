@@ -113,6 +113,11 @@ class StreamDefinition:
         object.__setattr__(self, "sequence", order)
         if self.punctuation is not None:
             keys = _columns(self.name, self.columns, self.punctuation.keys, "PUNCTUATION")
+            if time.name in keys:
+                raise InvalidSetting(
+                    f"PUNCTUATION of {self.name} closes its time {time.name}, no later row has it",
+                    "name the columns of what is over, such as the number of an order",
+                )
             object.__setattr__(self, "punctuation", replace(self.punctuation, keys=keys))
         check_gap(self.name, self.max_gap, self.slack)
         if self.zone is not None:

@@ -40,7 +40,7 @@ HAND_MADE = catalog_after(parse(HAND_MADE_TEXT))
 def foreseen(plan: Output, catalog: Catalog) -> tuple[Warned, ...] | None:
     """The warnings of a plan as far as they are known; if so, they are those of the program."""
     optimized = optimize(plan)
-    warnings = foreseen_warnings(optimized)
+    warnings = foreseen_warnings(optimized, catalog)
     if warnings is not None:
         physical = plan_physically(optimized, catalog)
         assert physical.warnings == warnings
@@ -253,7 +253,7 @@ def test_what_cannot_be_subtracted_needs_the_program(call: str) -> None:
     assert isinstance(statement, Create)
     assert isinstance(statement.definition, QueryDefinition)
     optimized = optimize(statement.definition.plan)
-    assert foreseen_warnings(optimized) is None
+    assert foreseen_warnings(optimized, HAND_MADE) is None
     with pytest.raises(InvalidSetting):
         plan_physically(optimized, HAND_MADE)
 
@@ -271,6 +271,6 @@ def test_what_cannot_be_subtracted_needs_the_program(call: str) -> None:
 )
 def test_what_the_compiler_refuses_needs_the_program(query: str, one_time: bool) -> None:
     optimized = optimize(bind_query(query, HAND_MADE, one_time=one_time))
-    assert foreseen_warnings(optimized) is None
+    assert foreseen_warnings(optimized, HAND_MADE) is None
     with pytest.raises(InvalidSetting):
         plan_physically(optimized, HAND_MADE)

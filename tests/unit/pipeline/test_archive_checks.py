@@ -70,7 +70,7 @@ def declared(text: str) -> ArchiveDefinition | None:
 def called_plain(definition: ArchiveDefinition) -> bool:
     """Whether it is; if so, it can be made into settings."""
     optimized = optimize(definition.plan)
-    plain = is_plain(definition, optimized)
+    plain = is_plain(definition, optimized, CATALOG)
     if plain:
         chosen = optimized.chosen
         assert isinstance(chosen.plan, Output)

@@ -109,11 +109,13 @@ def _stays(task: Task, states: Iterable[Forgetful]) -> Warned:
     why = "of its state no part has a key"
     if task.operator.forgets():
         why = "not every input has closed them, its key does not have theirs, or rows may leave"
+    hint = "write the key of PUNCTUATION into its key, or put windows on the streams"
     if gone:
         why = "they are few numbers for each key"
+        hint = "put windows on the streams where keys are too many for that"
     return Warned(
         f"{describe(task.node)} keeps {kept} of closed keys: {why}",
-        "write the key of PUNCTUATION into its key, or put windows on the streams",
+        hint,
     )
 
 
