@@ -224,7 +224,7 @@ def test_extremes_of_a_cover_are_those_of_what_others_have_scanned(keys: tuple[s
     played, combined = (
         scanned(rules, keys, tcp, udp, both) - two for rules in (RULES - {"CS7"}, RULES)
     )
-    assert 0 < combined < 0.8 * played, (two, played, combined)
+    assert 0 < combined < 0.28 * played, (two, played, combined)
 
 
 def test_extremes_of_a_cover_are_right_where_nobody_has_scanned() -> None:
