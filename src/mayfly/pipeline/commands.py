@@ -33,6 +33,7 @@ from mayfly.pipeline.control_requests import (
     Control,
     change_of,
     check_addition,
+    check_closed_keys,
     check_drop,
     check_folder,
     check_relation_drop,
@@ -40,11 +41,8 @@ from mayfly.pipeline.control_requests import (
     relation_of,
     sources_read,
     stream_of,
-    streams_read,
 )
 from mayfly.plan.catalog import Catalog, RelationDefinition, StreamDefinition
-from mayfly.runtime.clock import Clocks
-from mayfly.runtime.closed_keys import check_newcomer
 from mayfly.runtime.relation_log import Changing
 
 Relations = dict[str, Changing]
@@ -175,21 +173,14 @@ class Commands:
 
     def _add(self, command: Command, queries: Reading) -> None:
         check_addition(command.name, command.text, set(self.readers(queries)), self.catalog)
-        for stream in set(streams_read(command.text, self.catalog)) & self._streams_read():
-            check_newcomer(command.name, stream, self.catalog.lookup(stream))
+        manifest = self.control.repository.current()
+        check_closed_keys(command.name, command.text, self.catalog, manifest)
         own = {f: q for f, q in self.folders.items() if q not in self.state.dropped}
         folders = {**own, **self.state.folders}
-        check_folder(command.parquet, folders, self.control.repository.current())
+        check_folder(command.parquet, folders, manifest)
         self.state = self.state.with_query(command)
         self.renamed.add(command.name)
         self.leaving -= set(sources_read(command.text, self.catalog))
-
-    def _streams_read(self) -> set[str]:
-        """The streams of which batches have brought rows."""
-        stored = self.control.repository.current().properties
-        return set(
-            Clocks.from_json(stored["clocks"]).streams if stored.get("batch", -1) >= 0 else ()
-        )
 
     def _drop(self, command: Command, queries: Reading) -> None:
         check_drop(command.name, set(self.readers(queries)))

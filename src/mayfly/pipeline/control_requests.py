@@ -78,6 +78,7 @@ class Control(ControlLog):
         check_changes_of(name, bind_query(cql, expected.catalog), parquet)
         folder = None if parquet is None else os.path.normpath(local_root(parquet))
         manifest = self.repository.current()
+        check_closed_keys(name, cql, expected.catalog, manifest)
         taken = Controlled.of(manifest).folders
         folders = {f: q for f, q in taken.items() if q in expected.readers}
         check_folder(folder, folders, manifest)
@@ -193,6 +194,21 @@ def streams_read(cql: str, catalog: Catalog) -> tuple[str, ...]:
         compile_plan(plan, catalog)
     scans = (node for node in plan.walk() if isinstance(node, StreamScan))
     return tuple(sorted({scan.stream for scan in scans}))
+
+
+def check_closed_keys(name: str, cql: str, catalog: Catalog, manifest: Manifest) -> None:
+    """Refuse a query over a stream that closes keys and of which batches have brought rows."""
+    definitions = {stream: catalog.lookup(stream) for stream in streams_read(cql, catalog)}
+    if not any(getattr(definition, "punctuation", None) for definition in definitions.values()):
+        return
+    from mayfly.runtime.clock import Clocks  # these load numpy and the kernels
+    from mayfly.runtime.closed_keys import check_newcomer
+
+    stored = manifest.properties
+    read = Clocks.from_json(stored["clocks"]).streams if stored.get("batch", -1) >= 0 else ()
+    for stream, definition in definitions.items():
+        if stream in read:
+            check_newcomer(name, stream, definition)
 
 
 def relations_read(cql: str | None, catalog: Catalog) -> tuple[str, ...]:

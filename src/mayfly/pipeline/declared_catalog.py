@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
-from mayfly.cql import bind_query
+from mayfly.cql import bind_query, catalog_after, parse
 from mayfly.errors import InvalidSetting
 from mayfly.keywords import text
 from mayfly.plan.catalog import (
     Catalog,
     ColumnDefinition,
+    Punctuation,
     RelationDefinition,
     StreamDefinition,
     ViewDefinition,
 )
+from mayfly.plan.expressions import quoted
 from mayfly.plan.types import parse_type
 from mayfly.plan.user_aggregates import AggregateDefinition
 
@@ -30,6 +33,7 @@ def declarations(catalog: Catalog) -> dict[str, Any]:
             stream.name: {
                 "columns": columns(stream), "time": stream.time, "sequence": list(stream.sequence),
                 "slack": stream.slack, "max_gap": stream.max_gap,
+                **({"punctuation": stream.punctuation.sql()} if stream.punctuation else {}),
             }
             for stream in catalog.of_kind(StreamDefinition)
         },
@@ -70,7 +74,8 @@ def declared_catalog(declared: Mapping[str, Any]) -> Catalog:
             slack=stream["slack"],
             max_gap=stream.get("max_gap"),
         )
-        catalog = catalog.declare(definition)
+        punctuation = _punctuation(definition, stream.get("punctuation", ""))
+        catalog = catalog.declare(replace(definition, punctuation=punctuation))
     for name, stream in declared["relations"].items():
         relation = RelationDefinition(
             name, _columns(stream), tuple(stream["key"]), stream["retroactive"]
@@ -82,6 +87,17 @@ def declared_catalog(declared: Mapping[str, Any]) -> Catalog:
     for name, query in declared.get("views", {}).items():
         catalog = catalog.declare(ViewDefinition(name, bind_query(query, catalog), query))
     return catalog
+
+
+def _punctuation(stream: StreamDefinition, stored: str) -> Punctuation | None:
+    """From its clause of CREATE STREAM."""
+    if not stored:
+        return None
+    columns = ", ".join(f"{quoted(column.name)} {column.type.sql()}" for column in stream.columns)
+    statement = f"CREATE STREAM s ({columns}) TIMESTAMP BY {quoted(stream.time)} {stored}"
+    again = catalog_after(parse(statement)).lookup("s")
+    assert isinstance(again, StreamDefinition)
+    return again.punctuation
 
 
 def _columns(stored: Mapping[str, Any]) -> tuple[ColumnDefinition, ...]:

@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 
 from mayfly.checkpoint.source_log import ORIGINS, origin
-from mayfly.cql import CqlError
+from mayfly.cql import CqlError, catalog_after, parse
 from mayfly.errors import CorruptFile, InvalidSetting
 from mayfly.lifetime import MIN_TIME
 from mayfly.pipeline.control_log import ADD, DECLARED, REMEMBERED, STOP, Controlled
 from mayfly.pipeline.control_requests import Control
 from mayfly.pipeline.declared_catalog import declarations, declared_catalog
+from mayfly.runtime.clock import Clocks
 from mayfly.storage import Repository
 from tests.unit.pipeline.controlled_pipeline import (
     CATALOG,
@@ -78,6 +79,32 @@ def test_results_do_not_go_where_a_stream_reads(tmp_path: Path) -> None:
     with pytest.raises(InvalidSetting, match="the stream s reads from"):
         control.add("new", "SELECT k FROM s [RANGE 1 s]", parquet=tmp_path / "out" / ".." / "in")
     control.add("new", "SELECT k FROM s [RANGE 1 s]", parquet=tmp_path / "out")
+
+
+def test_a_query_that_cannot_know_closed_keys_is_refused_to_the_one_who_asks(
+    tmp_path: Path,
+) -> None:
+    """Those of a stream of which batches have brought rows."""
+    catalog = catalog_after(
+        parse(
+            """CREATE STREAM s (ts TIMESTAMP, k INT, last BOOLEAN) TIMESTAMP BY ts
+            PUNCTUATION (k) WHEN (last); CREATE STREAM t (ts TIMESTAMP) TIMESTAMP BY ts"""
+        )
+    )
+    running = {"queries": {"q": {"streams": ["s"]}}, DECLARED: declarations(catalog)}
+    text = "SELECT k FROM s [RANGE 1 s]"
+    for batch, clock in ((-1, None), (3, 10)):
+        folder = tmp_path / str(batch)
+        clocks = Clocks({"s": clock}, {"s": clock}).to_json()
+        Repository.create(folder, {**running, "batch": batch, "clocks": clocks}, sync=False)
+        control = Control.of(folder)
+        control.add("other", "SELECT ts FROM t [RANGE 1 s]")
+        if clock is None:
+            control.add("new", text)
+            continue
+        with pytest.raises(InvalidSetting, match="PUNCTUATION of s may have closed keys before"):
+            control.add("new", text)
+        assert [command.name for command in control.commands()] == ["other"]
 
 
 def test_a_served_query_has_no_changes_to_write(control: Control, tmp_path: Path) -> None:
