@@ -58,7 +58,7 @@ def run_mayfly(
     runs = Queries(mf, asked).start(work / "ck", available_now=True, history="1 minute")
     first = runs["q0"]
     first.await_done()
-    status = first.status()
+    status = mayfly.open(work / "ck").status()  # of all queries together
     return {
         "batch_seconds": batch_seconds(first.query),
         "state": {"rows": status.state_rows, "bytes": status.state_bytes},
