@@ -238,6 +238,11 @@ class ReadOpen(Operator):
         return "Rows in time"
 
     @property
+    def detail(self) -> str:
+        parts = (f"{operator.title} {operator.detail}".strip() for operator in self.path)
+        return ", then ".join([f"of {self.stream} ({', '.join(self.names)})", *parts])
+
+    @property
     def moving(self) -> Moving:
         return Moving.NEAR
 

@@ -63,7 +63,7 @@ class _Closing:
         )  # fmt: skip
         nothing = operator.read(closer.operator.no_input(), Interval())
         columns = pa.schema([column for column in nothing.schema if column.name != TS])
-        reading = Task(operator, (closer,), columns, False)
+        reading = Task(operator, (closer,), columns, False, label=unbounded(source.alias))
         return self._named(reading, digest(self.program.names[task], "rows in time"), group)
 
     def _closer(self, stream: StreamDefinition, group: ClockGroup) -> Task:

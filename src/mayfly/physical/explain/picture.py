@@ -75,7 +75,6 @@ class _Picture:
         self.drawn: dict[int, ExplainedOperator] = {}
         self.feeds = {feed.task: feed for feed in self.stages.feeds}
         self.links = {(link.consumer, link.side): link for link in self.stages.links}
-        self.closers = {(closed.task,) for closed in self.stages.closed}
         self.readers: dict[int, Kernel] = {}
         for reader in self.stages.tasks:
             if reader.operator.keyed:
@@ -121,10 +120,7 @@ class _Picture:
     # ── tasks ─────────────────────────────────────────────────────────────────────────────
 
     def task(self, number: int) -> ExplainedOperator:
-        """One that several others read is the same in each of them. To name columns is no task."""
-        below = self.stages.tasks[number].local[:1]
-        if below in self.closers:
-            return self.task(below[0])
+        """One that several others read is the same in each of them."""
         if number not in self.drawn:
             self.drawn[number] = self._task(number)
         return self.drawn[number]
