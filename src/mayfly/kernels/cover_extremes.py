@@ -82,7 +82,7 @@ def _extremes(
     rows: SortedPanes, versions: Versions, prefixes: Prefixes, name: str, largest: bool
 ) -> pa.Array:
     """The extreme of what each version has of some panes."""
-    codes = rows.codes[rows.heads[:-1]] if len(rows.codes) else rows.codes
+    codes = rows.codes_of_groups
     group = np.searchsorted(codes, versions.code)
     present = group < len(codes)
     present[present] = codes[group[present]] == versions.code[present]

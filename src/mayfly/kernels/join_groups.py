@@ -26,7 +26,7 @@ from mayfly.kernels.join_panes import JoinPaneRows, JoinWindows
 from mayfly.kernels.lifetime_rows import Bools, chosen, numbers
 from mayfly.kernels.moment_parts import MomentParts, PartSlots
 from mayfly.kernels.operator import StateKey
-from mayfly.kernels.pane_aggregates import ROUNDED, PaneSpread
+from mayfly.kernels.pane_aggregates import ROUNDED, PaneSpread, spread_values
 from mayfly.kernels.pane_groups import Extent, PaneGroups, stored_name
 from mayfly.kernels.pane_readers import PaneReaders
 from mayfly.lifetime import MIN_TIME, NEVER
@@ -171,9 +171,7 @@ def _play_leaving(
     leaves = _numbers(before.values(LEAVES, pa.int64())), _numbers(events.values(LEAVES))
     slots = PartSlots.of(before.owner, leaves[0], group, leaves[1], len(events.codes))
     parts = MomentParts.of_structs(fresh)
-    played = held.until(slots, parts, events.sign, events.last_of_instant)
-    spare = 1 if call.function.endswith("_samp") else 0
-    return played.spreads(call.function.startswith("stddev"), spare)
+    return spread_values(call, held.until(slots, parts, events.sign, events.last_of_instant))
 
 
 def _numbers(values: pa.Array) -> Int64s:

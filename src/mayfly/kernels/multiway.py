@@ -174,27 +174,16 @@ class MultiwayJoin(Operator):
 
     def forgets(self) -> tuple[Forgetting, ...]:
         """The rows of an input are of no use when no partner comes from any of the others."""
-        sides = range(len(self.columns))
-        keys = [self.key_of(side) for side in sides]
-        return (
-            ()
-            if self.dual
-            else tuple(
-                Forgetting(
-                    (f"kept{member}",),
-                    {
-                        side: tuple(
-                            (theirs, own)
-                            for theirs, own in zip(keys[side], keys[member], strict=True)
-                            if theirs is not None and own is not None
-                        )
-                        for side in sides
-                        if side != member
-                    },
-                )
-                for member in sides
-            )
-        )
+        if self.dual:
+            return ()
+        keys = {side: self.key_of(side) for side in range(len(self.columns))}
+        forgetting = []
+        for member, own in keys.items():
+            others = {side: key for side, key in keys.items() if side != member}
+            pairs = {side: zip(key, own, strict=True) for side, key in others.items()}
+            columns = {side: tuple((t, o) for t, o in p if t and o) for side, p in pairs.items()}
+            forgetting.append(Forgetting((f"kept{member}",), columns))
+        return tuple(forgetting)
 
     @property
     def quiet(self) -> bool:

@@ -30,10 +30,8 @@ from mayfly.plan.pane_functions import COUNT_MIN, HLL, ITEMS, KLL
 from mayfly.plan.types import arrow_type
 
 ROUNDED = "count, mean and M2 of each pane are rounded, so answers hold to rounding"
-_ROUNDED_SUM = (
-    "the sum of each pane is rounded, so answers hold to rounding however batches are cut; "
-    "FLOAT SUMS EXACT keeps rows instead"
-)
+_ROUNDED_SUM = "the sum of each pane is rounded, so answers hold to rounding"
+_EXACT = "however batches are cut; FLOAT SUMS EXACT keeps rows instead"
 
 
 def pane_aggregator(call: AggregateCall, weight: str | None) -> Aggregator:
@@ -104,7 +102,8 @@ class PaneSum(Weighted):
         assert self.call.argument is not None
         if self.call.argument.type.name == "decimal":
             return replace(way, play=self._play)
-        return AggregateUpkeep("an exact sum of those of panes", _ROUNDED_SUM, self._play)
+        why = f"{_ROUNDED_SUM} {_EXACT}"
+        return AggregateUpkeep("an exact sum of those of panes", why, self._play)
 
     def _play(
         self, call: AggregateCall, events: Events, versions: Versions, argument: str
@@ -149,7 +148,7 @@ class PaneSpread(Aggregator):
 
     @property
     def way(self) -> AggregateUpkeep:
-        why = _ROUNDED_SUM.replace("the sum of each pane is", "count, mean and M2 of each pane are")
+        why = f"{ROUNDED} {_EXACT}"
         return AggregateUpkeep("moments of panes in two stacks", why, _play_spreads)
 
 
@@ -230,8 +229,12 @@ def _play_spreads(
 def spreads_of(call: AggregateCall, queues: PaneQueues) -> pa.Array:
     """VAR and STDDEV of the moments of panes."""
     parts = MomentParts.of_structs(queues.contents).between(queues.first, queues.last)
+    return spread_values(call, parts)
+
+
+def spread_values(call: AggregateCall, moments: MomentParts) -> pa.Array:
     spare = 1 if call.function.endswith("_samp") else 0
-    return parts.spreads(call.function.startswith("stddev"), spare)
+    return moments.spreads(call.function.startswith("stddev"), spare)
 
 
 def _whole(counts: pa.Array) -> Int64s:

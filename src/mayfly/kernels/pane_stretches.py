@@ -52,6 +52,10 @@ class SortedPanes:
         columns = {name: whole(rows.column(name)) for name in names}
         return SortedPanes(codes[order], times[order], rows.select(list(keys)), columns, order)
 
+    @property
+    def codes_of_groups(self) -> Int64s:
+        return self.codes[self.heads[:-1]] if len(self.codes) else NO_IDS
+
     @cached_property
     def heads(self) -> Int64s:
         """Where groups begin, and where the last one ends."""
@@ -155,7 +159,7 @@ class Stretches:
     def pairs(self, readers: Int64s) -> tuple[Stretches, Int64s, Int64s]:
         """Sorted by the code of window and group, and by time; these codes, and the place of each
         stretch among them. Those of a window and group lie together, by time."""
-        groups = self.rows.codes[self.rows.heads[:-1]] if len(self.rows.codes) else NO_IDS
+        groups = self.rows.codes_of_groups
         window, group = self.window, self.group
         changes = np.flatnonzero((window[1:] != window[:-1]) | (group[1:] != group[:-1])) + 1
         starts = np.append(0, changes)
