@@ -176,7 +176,7 @@ def history_of(
     for reading in readings:
         if reading.group not in newcomers_groups:
             continue
-        since = panes_known_from(stages, reading, readings, newcomers_groups, kept)
+        since = panes_known_from(reading, readings, newcomers_groups, kept)
         beginnings[reading.key] = max(since, beginnings.get(reading.key, MIN_TIME))
         clock = kept.clocks.of(reading.group.streams).query
         start = max(clock - reach_of(reading.window), beginnings[reading.key])
@@ -189,7 +189,7 @@ def history_of(
     whole, awaited = dict[str, int](), dict[str, tuple[AwaitedRow, ...]]()
     for answer in stages.answers:
         if answer.query in newcomers:
-            whole[answer.query] = _whole_from(stages, answer, accesses, beginnings)
+            whole[answer.query] = _whole_from(stages, answer, accesses, readings, beginnings)
             below = (task.name for task in tasks_of(stages, answer))
             waits = tuple(row for name in below if (row := rows.get(name)) is not None)
             awaited |= {answer.query: waits} if waits else {}
@@ -236,7 +236,6 @@ def _enter(entering: dict[str, Entrance], reading: WindowReading, start: int) ->
 
 
 def panes_known_from(
-    stages: StagedProgram,
     reading: WindowReading,
     readings: Sequence[WindowReading],
     newcomers: Collection[ClockGroup],
@@ -282,6 +281,7 @@ def _whole_from(
     stages: StagedProgram,
     answer: StagedAnswer,
     accesses: Mapping[int, Access],
+    readings: Sequence[WindowReading],
     beginnings: Mapping[str, int],
 ) -> int:
     """The first instant of whole answers that is not older than the last one closed."""
@@ -293,7 +293,7 @@ def _whole_from(
         if feed in accesses
     ]
     tasks = {task.number for task in tasks_of(stages, answer)}
-    for reading in WindowReading.all_of(stages):
+    for reading in readings:
         other = answer.share is not None and reading.reader != answer.share.reader
         known_since = beginnings.get(reading.key, MIN_TIME)
         if reading.task.number in tasks and not other and known_since > MIN_TIME:

@@ -198,17 +198,17 @@ def streams_read(cql: str, catalog: Catalog) -> tuple[str, ...]:
 
 def check_closed_keys(name: str, cql: str, catalog: Catalog, manifest: Manifest) -> None:
     """Refuse a query over a stream that closes keys and of which batches have brought rows."""
-    definitions = {stream: catalog.lookup(stream) for stream in streams_read(cql, catalog)}
-    if not any(getattr(definition, "punctuation", None) for definition in definitions.values()):
+    closing = {s.name: s for s in catalog.of_kind(StreamDefinition) if s.punctuation is not None}
+    if not closing:
         return
     from mayfly.runtime.clock import Clocks  # these load numpy and the kernels
     from mayfly.runtime.closed_keys import check_newcomer
 
     stored = manifest.properties
     read = Clocks.from_json(stored["clocks"]).streams if stored.get("batch", -1) >= 0 else ()
-    for stream, definition in definitions.items():
-        if stream in read:
-            check_newcomer(name, stream, definition)
+    for stream in streams_read(cql, catalog):
+        if stream in read and stream in closing:
+            check_newcomer(name, stream, closing[stream])
 
 
 def relations_read(cql: str | None, catalog: Catalog) -> tuple[str, ...]:
